@@ -1,0 +1,1 @@
+"""Base agents: how a head acts and what its loss is. The rule's bonus is not their business."""

@@ -1,0 +1,48 @@
+"""Environments: Key-Door-Treasure, DeepSea and the probes run inside the compiled program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sail.envs.settings import (
+    AppleKeyDoorTreasureSettings,
+    DeepSeaSettings,
+    EnvSettings,
+    KeyDoorTreasureSettings,
+    ProbeSettings,
+)
+from sail.errors import unknown_name
+
+if TYPE_CHECKING:
+    from sail.envs.base import JaxEnv
+
+SETTINGS: dict[str, type[Any]] = {
+    "kdt": KeyDoorTreasureSettings,
+    "apple-kdt": AppleKeyDoorTreasureSettings,
+    "deep-sea": DeepSeaSettings,
+    **dict.fromkeys(
+        ("probe-constant", "probe-discount", "probe-observation", "probe-action", "probe-chain", "probe-time-limit"),
+        ProbeSettings,
+    ),
+}
+"""The settings of every environment, by the name it has on the command line."""
+
+
+def make(env: str | EnvSettings, **settings: Any) -> JaxEnv[Any]:
+    """An environment by name or by its settings: `make("kdt", slip=0.1)`."""
+    if isinstance(env, str):
+        if env not in SETTINGS:
+            raise unknown_name("environment", env, SETTINGS)
+        env = SETTINGS[env](name=env, **settings)
+    # Imported here, so that reading settings does not cost the import of jax.
+    from sail.envs.deep_sea import DeepSea
+    from sail.envs.kdt import KeyDoorTreasure
+    from sail.envs.probes import Probe
+
+    match env:
+        case KeyDoorTreasureSettings():
+            return KeyDoorTreasure(env)
+        case DeepSeaSettings():
+            return DeepSea(env)
+        case ProbeSettings():
+            return Probe(env)

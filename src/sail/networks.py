@@ -1,0 +1,58 @@
+"""Networks as pytrees of arrays. They take observations with any leading axes, so a batch needs no vmap."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+class Dense(eqx.Module):
+    """x @ weight + bias."""
+
+    weight: Array  # [inputs, outputs]
+    bias: Array  # [outputs]
+
+    def __init__(self, inputs: int, outputs: int, key: Array) -> None:
+        # Glorot's uniform initialisation, as Dopamine's DQN has it.
+        self.weight = jax.nn.initializers.glorot_uniform()(key, (inputs, outputs), jnp.float32)
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, x: Array) -> Array:
+        """[..., inputs] to [..., outputs]."""
+        return x @ self.weight + self.bias
+
+
+class MLP(eqx.Module):
+    """A torso for vector observations: dense layers with ReLU."""
+
+    layers: tuple[Dense, ...]
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], key: Array) -> None:
+        sizes = (inputs, *hidden)
+        keys = jax.random.split(key, max(len(hidden), 1))
+        self.layers = tuple(Dense(*pair, key=k) for *pair, k in zip(sizes, sizes[1:], keys, strict=False))
+
+    def __call__(self, observation: Array) -> Array:
+        """[..., inputs] of any dtype to [..., features]."""
+        x = observation.astype(jnp.float32)
+        for layer in self.layers:
+            x = jax.nn.relu(layer(x))
+        return x
+
+
+class QNetwork(eqx.Module):
+    """A torso and one linear output per action: DQN's head."""
+
+    torso: MLP
+    head: Dense
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], num_actions: int, key: Array) -> None:
+        torso_key, head_key = jax.random.split(key)
+        self.torso = MLP(inputs, hidden, torso_key)
+        self.head = Dense(hidden[-1] if hidden else inputs, num_actions, head_key)
+
+    def __call__(self, observation: Array) -> Array:
+        """[..., inputs] to action-values [..., A]."""
+        return self.head(self.torso(observation))

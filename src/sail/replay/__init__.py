@@ -1,0 +1,42 @@
+"""Experience replay with observed returns, as pure functions over one pytree: usable alone, inside jit and vmap.
+
+    ring = init(observation_shape=(4,), observation_dtype=jnp.float32, num_envs=8, length=1000)
+    ring = extend(ring, steps)                       # a [K, E] block of steps: what K steps of E environments gave
+    ring = fill_returns(ring, discount=0.99)         # episodes that ended get the return of each of their steps
+    slots = sample(ring, key, 32, n_step=1)          # uniform over the transitions that can be used
+    batch = gather(ring, slots, discount=0.99)       # observation, action, n-step reward, bootstrap, return
+
+docs/replay.md lists every trap this ring was built around.
+"""
+
+from sail.replay.ring import (
+    CLOSING,
+    GOES_ON,
+    TERMINATED,
+    TRUNCATED,
+    UNKNOWN_RETURN,
+    Ring,
+    Steps,
+    extend,
+    fill_returns,
+    init,
+)
+from sail.replay.sampling import Batch, Slots, eligible, gather, sample
+
+__all__ = [
+    "CLOSING",
+    "GOES_ON",
+    "TERMINATED",
+    "TRUNCATED",
+    "UNKNOWN_RETURN",
+    "Batch",
+    "Ring",
+    "Slots",
+    "Steps",
+    "eligible",
+    "extend",
+    "fill_returns",
+    "gather",
+    "init",
+    "sample",
+]

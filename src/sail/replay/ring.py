@@ -1,0 +1,121 @@
+"""The (environment, time) ring: what is stored, how it grows, and how returns reach it.
+
+Each environment has a row of its own, written round and round. A slot holds an observation and what followed it: action,
+reward, and whether the episode ended there. The last observation of an episode, after which nothing follows, has a slot
+too (`CLOSING`), so an episode of L steps takes L + 1 slots and the state to bootstrap from is always the next slot.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array, lax
+
+UNKNOWN_RETURN = -math.inf
+"""The return of a transition whose episode still runs (the placeholder of Alg. 1)."""
+
+GOES_ON, TERMINATED, TRUNCATED, CLOSING = range(4)
+"""What a slot's `end` says: the episode goes on, ended, was cut off, or this is its last observation."""
+
+
+class Ring(NamedTuple):
+    """E environments, T slots each."""
+
+    observation: Array  # [E, T, ...]
+    action: Array  # [E, T]
+    reward: Array  # [E, T] as the learner sees it
+    end: Array  # [E, T] GOES_ON, TERMINATED, TRUNCATED or CLOSING
+    age: Array  # [E, T] steps since the episode began
+    returns: Array  # [E, T] discounted return from here to the end of the episode, or UNKNOWN_RETURN
+    head: Array  # [E] where the next observation goes
+    size: Array  # [E] slots in use
+
+    @property
+    def length(self) -> int:
+        """T, the slots of one environment."""
+        return int(self.action.shape[1])
+
+
+class Steps(NamedTuple):
+    """A block of K steps of each of E environments, oldest first."""
+
+    observation: Array  # [K, E, ...] before the step
+    action: Array  # [K, E]
+    reward: Array  # [K, E]
+    terminated: Array  # [K, E]
+    truncated: Array  # [K, E]
+    next_observation: Array  # [K, E, ...] after the step; kept only where the episode ended
+    age: Array  # [K, E] steps since the episode began, before the step
+
+
+def init(observation_shape: tuple[int, ...], observation_dtype: Any, num_envs: int, length: int) -> Ring:
+    """An empty ring with `length` slots for each environment."""
+    shape = (num_envs, length)
+    return Ring(
+        observation=jnp.zeros(shape + observation_shape, observation_dtype),
+        action=jnp.zeros(shape, jnp.int32),
+        reward=jnp.zeros(shape, jnp.float32),
+        end=jnp.zeros(shape, jnp.int8),
+        age=jnp.zeros(shape, jnp.int32),
+        returns=jnp.full(shape, UNKNOWN_RETURN, jnp.float32),
+        head=jnp.zeros(num_envs, jnp.int32),
+        size=jnp.zeros(num_envs, jnp.int32),
+    )
+
+
+def extend(ring: Ring, steps: Steps) -> Ring:
+    """The ring with a block of K steps written behind its heads; a row must have room for 2K slots."""
+    num_steps, num_envs = steps.action.shape
+    if 2 * num_steps > ring.length:
+        raise ValueError(f"{num_steps} steps at once need a ring of at least {2 * num_steps} slots, not {ring.length}.")
+    done = steps.terminated | steps.truncated
+    ends_before = jnp.cumsum(done, axis=0) - done  # [K, E] each took one more slot
+    offset = jnp.arange(num_steps)[:, None] + ends_before
+    row = jnp.broadcast_to(jnp.arange(num_envs), offset.shape)
+    slot = (ring.head + offset) % ring.length
+    # An index outside the ring is dropped: that is how steps that end nothing write no closing slot.
+    closing_slot = jnp.where(done, (ring.head + offset + 1) % ring.length, ring.length)
+    end = jnp.where(steps.terminated, TERMINATED, jnp.where(steps.truncated, TRUNCATED, GOES_ON)).astype(jnp.int8)
+
+    def write(column: Array, value: Any, closing_value: Any) -> Array:
+        column = column.at[row, slot].set(value, unique_indices=True)
+        return column.at[row, closing_slot].set(closing_value, mode="drop")
+
+    written = num_steps + done.sum(axis=0)
+    return Ring(
+        observation=write(ring.observation, steps.observation, steps.next_observation),
+        action=write(ring.action, steps.action, 0),
+        reward=write(ring.reward, steps.reward, 0.0),
+        end=write(ring.end, end, CLOSING),
+        age=write(ring.age, steps.age, steps.age + 1),
+        returns=write(ring.returns, UNKNOWN_RETURN, UNKNOWN_RETURN),
+        head=(ring.head + written) % ring.length,
+        size=jnp.minimum(ring.size + written, ring.length),
+    )
+
+
+def fill_returns(ring: Ring, discount: float, window: int | None = None) -> Ring:
+    """The ring with the returns of every episode that has ended; those that still run keep the placeholder.
+
+    `window` bounds how many of the newest slots are looked at. It must cover all that was written since the last call
+    and the whole of every episode that ended in it; by default it is the whole ring.
+    """
+    window = ring.length if window is None else min(window, ring.length)
+    row = jnp.arange(ring.head.shape[0])[:, None]
+    slot = (ring.head[:, None] - window + jnp.arange(window)) % ring.length  # [E, window] oldest to newest
+    end, old = ring.end[row, slot], ring.returns[row, slot]
+    keeps = jnp.where(end == GOES_ON, discount, 0.0).astype(jnp.float32)
+
+    def then(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
+        # G_t = r_t + discount * G_t+1 as a composition of affine maps, so that it can be scanned in parallel.
+        return later[0] * earlier[0], earlier[1] + earlier[0] * later[1]
+
+    _, value = lax.associative_scan(then, (keeps, ring.reward[row, slot]), reverse=True, axis=1)
+    ended = (end == TERMINATED) | (end == TRUNCATED)
+    known = jnp.flip(jnp.cumsum(jnp.flip(ended, 1), 1), 1) > 0
+    in_use = jnp.arange(window) >= window - ring.size[:, None]
+    # A return once written stays as it is: half of its episode may have been overwritten since.
+    fresh = known & in_use & (end != CLOSING) & (old == UNKNOWN_RETURN)
+    return ring._replace(returns=ring.returns.at[row, slot].set(jnp.where(fresh, value, old), unique_indices=True))

@@ -1,0 +1,115 @@
+"""Which slots are transitions, drawing them uniformly, and reading them as a batch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from sail.replay.ring import CLOSING, GOES_ON, TERMINATED, UNKNOWN_RETURN, Ring
+
+
+class Slots(NamedTuple):
+    """Places in the ring, and whether there was anything to draw from at all."""
+
+    row: Array  # [N] environment
+    slot: Array  # [N] time
+    any: Array  # scalar bool; False means the places are meaningless
+
+
+class Batch(NamedTuple):
+    """N transitions, n-step where asked for."""
+
+    observation: Array  # [N, ...]
+    action: Array  # [N]
+    reward: Array  # [N] discounted sum of up to n rewards
+    discount: Array  # [N] what the value of next_observation is multiplied with; 0 where there is no future
+    next_observation: Array  # [N, ...]
+    returns: Array  # [N] full discounted return of the episode from here on, or UNKNOWN_RETURN
+
+
+def eligible(ring: Ring, *, n_step: int = 1, finished_only: bool = False) -> Array:
+    """[E, T]: the slots that hold a transition whose n steps, and the state to bootstrap from, are in the ring."""
+    position = jnp.arange(ring.length)
+    newer = (ring.head[:, None] - 1 - position) % ring.length  # [E, T] how many slots were written after this one
+    in_use = newer < ring.size[:, None]
+    # With n slots behind it, a transition has all its steps; with fewer it has them only if its episode ended in those.
+    complete = newer >= n_step
+    for ahead in range(n_step):
+        end_ahead = jnp.roll(ring.end, -ahead, axis=1)
+        complete |= (newer >= ahead) & (end_ahead != GOES_ON) & (end_ahead != CLOSING)
+    usable = in_use & complete & (ring.end != CLOSING)
+    return usable & (ring.returns > UNKNOWN_RETURN) if finished_only else usable
+
+
+def sample(ring: Ring, key: Array, num: int, *, n_step: int = 1, finished_only: bool = False) -> Slots:
+    """`num` transitions, independently and uniformly from all that are eligible.
+
+    Alg. 1 draws from the whole buffer; `finished_only` draws from episodes that have ended, as the authors' code does.
+    """
+    words, total = _count(eligible(ring, n_step=n_step, finished_only=finished_only).ravel())
+    # The remainder of 32 random bits: no slot is more likely than another by more than total / 2^32.
+    chosen = (jax.random.bits(key, (num,), jnp.uint32) % jnp.maximum(total, 1).astype(jnp.uint32)).astype(jnp.int32)
+    place = _find(words, chosen)
+    place = jnp.where(total > 0, place, 0)
+    return Slots(place // ring.length, place % ring.length, total > 0)
+
+
+def _count(mask: Array) -> tuple[Array, Array]:
+    """A mask packed into 32-bit words, and how many of it are set."""
+    bits = jnp.pad(mask, (0, -mask.size % 32)).reshape(-1, 32).astype(jnp.uint32)
+    words = (bits << jnp.arange(32, dtype=jnp.uint32)).sum(axis=1, dtype=jnp.uint32)
+    return words, mask.sum(dtype=jnp.int32)
+
+
+def _find(words: Array, chosen: Array) -> Array:
+    """Where the k-th set bit is, for each k in `chosen` (from 0): first the word, then by halving within it.
+
+    A running count of single slots would be simpler, and on a CPU it costs more than the updates it serves.
+    """
+    in_word = lax.population_count(words).astype(jnp.int32)
+    up_to = jnp.cumsum(in_word)
+    index = jnp.minimum(jnp.searchsorted(up_to, chosen, side="right", method="scan_unrolled"), words.size - 1)
+    word, left = words[index], chosen - (up_to[index] - in_word[index])
+    position = jnp.zeros_like(left)
+    for width in (16, 8, 4, 2, 1):
+        lower_half = (word >> position.astype(jnp.uint32)) & jnp.uint32((1 << width) - 1)
+        below = lax.population_count(lower_half).astype(jnp.int32)
+        further = below <= left
+        left = jnp.where(further, left - below, left)
+        position = jnp.where(further, position + width, position)
+    return index * 32 + position
+
+
+def gather(
+    ring: Ring, slots: Slots, *, discount: float, n_step: int = 1, time_limit_is_terminal: bool = False
+) -> Batch:
+    """The transitions at `slots`.
+
+    A cut-off episode is no death: its last observation is bootstrapped from, unless `time_limit_is_terminal`.
+    """
+    row, slot = slots.row, slots.slot
+    reward = jnp.zeros(slot.shape, jnp.float32)
+    weight = jnp.ones(slot.shape, jnp.float32)  # discount^k
+    running = jnp.ones(slot.shape, bool)
+    steps = jnp.zeros(slot.shape, jnp.int32)
+    terminal = jnp.zeros(slot.shape, bool)
+    for ahead in range(n_step):
+        here = (slot + ahead) % ring.length
+        end = ring.end[row, here]
+        reward += jnp.where(running, weight * ring.reward[row, here], 0.0)
+        weight = jnp.where(running, weight * discount, weight)
+        steps += running
+        dies = (end != GOES_ON) if time_limit_is_terminal else (end == TERMINATED)
+        terminal |= running & dies
+        running &= end == GOES_ON
+    return Batch(
+        observation=ring.observation[row, slot],
+        action=ring.action[row, slot],
+        reward=reward,
+        discount=jnp.where(terminal, 0.0, weight),
+        next_observation=ring.observation[row, (slot + steps) % ring.length],
+        returns=ring.returns[row, slot],
+    )

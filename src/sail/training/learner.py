@@ -1,0 +1,132 @@
+"""The learner: one for every agent, every rule and both loops. The bonus is computed here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array, lax
+
+from sail import replay, rules
+from sail.agents.base import Agent, Params
+from sail.config import ReplaySettings, RuleSettings
+
+
+class LearnerState(NamedTuple):
+    """What learning changes."""
+
+    params: Params
+    target: Params
+    optimiser: Any
+
+
+class Diagnostics(NamedTuple):
+    """Means over a round of updates: the loss over all of it, the others over its first minibatch."""
+
+    loss: Array
+    bonus: Array
+    advantage_part: Array  # of the bonus: what it would be without returns
+    imitation_part: Array  # of the bonus: what the returns add
+    active_share: Array  # of the batch: G > Qt(s, a), self-imitation is at work
+    known_share: Array  # of the batch: the return is known
+    stale_share: Array  # of the batch: a known return below the current value max_b Qt(s, b)
+    action_gap: Array  # best minus second best
+    max_q: Array
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An agent, a rule, an optimiser, and how they draw on the ring."""
+
+    agent: Agent
+    rule: RuleSettings
+    replay: ReplaySettings
+    optimiser: optax.GradientTransformation
+    discount: float
+    batch_size: int
+
+    def init(self, key: Array) -> LearnerState:
+        """Fresh parameters; the target network starts as a copy."""
+        params = self.agent.init(key)
+        return LearnerState(params, jax.tree.map(jnp.copy, params), self.optimiser.init(params))
+
+    def update(
+        self, state: LearnerState, ring: replay.Ring, key: Array, num_updates: int
+    ) -> tuple[LearnerState, Diagnostics]:
+        """A round of updates between two copies of the target network.
+
+        The target network is constant in a round, so all its transitions are drawn, gathered and given their targets at
+        once; the loop that remains holds nothing but forward, backward and optimiser. (Nothing is learned from a ring
+        with nothing to draw: then the state comes back as it was.)
+        """
+        slots = replay.sample(
+            ring,
+            key,
+            num_updates * self.batch_size,
+            n_step=self.replay.n_step,
+            finished_only=self.replay.finished_only,
+        )
+        batch = replay.gather(
+            ring,
+            slots,
+            discount=self.discount,
+            n_step=self.replay.n_step,
+            time_limit_is_terminal=self.replay.time_limit_is_terminal,
+        )
+        targets = self._targets(state.target, batch)
+        minibatches = jax.tree.map(
+            lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), (batch.observation, batch.action, targets)
+        )
+        (params, optimiser), losses = lax.scan(self._step, (state.params, state.optimiser), minibatches)
+        learned = state._replace(params=params, optimiser=optimiser)
+        learned = jax.tree.map(partial(jnp.where, slots.any), learned, state)
+        return learned, self._diagnose(state, batch, losses)
+
+    def _targets(self, target: Params, batch: replay.Batch) -> Any:
+        """What each transition is regressed to: reward, plus the rule's bonus, plus the bootstrap."""
+        if not rules.RULES[self.rule.name].needs_values:
+            next_outputs = self.agent.evaluate(target, batch.next_observation)
+            return self.agent.targets(next_outputs, batch.reward, batch.discount)
+        # One evaluation of both states together is cheaper than one of each.
+        both = self.agent.evaluate(target, jnp.stack([batch.observation, batch.next_observation]))
+        outputs, next_outputs = (jax.tree.map(lambda x, i=i: x[i], both) for i in (0, 1))
+        bonus = rules.bonus(*self._rule_inputs(outputs, batch))
+        return self.agent.targets(next_outputs, batch.reward + bonus, batch.discount)
+
+    def _rule_inputs(self, outputs: Any, batch: replay.Batch) -> tuple[Any, ...]:
+        rule = self.rule
+        return rule.name, self.agent.q_values(outputs), batch.action, batch.returns, rule.alpha, rule.clip, rule.tau
+
+    def _step(self, carry: tuple[Params, Any], minibatch: tuple[Array, Array, Any]) -> tuple[tuple[Params, Any], Array]:
+        (params, optimiser), (observation, action, targets) = carry, minibatch
+
+        def mean_loss(params: Params) -> Array:
+            return self.agent.loss(self.agent.evaluate(params, observation), action, targets).mean()
+
+        loss, gradient = jax.value_and_grad(mean_loss)(params)
+        change, optimiser = self.optimiser.update(gradient, optimiser, params)
+        return (optax.apply_updates(params, change), optimiser), loss
+
+    def _diagnose(self, state: LearnerState, batch: replay.Batch, losses: Array) -> Diagnostics:
+        batch = jax.tree.map(lambda x: x[: self.batch_size], batch)
+        outputs = self.agent.evaluate(state.target, batch.observation)
+        q_tm1 = self.agent.q_values(outputs)
+        taken = jnp.take_along_axis(q_tm1, batch.action[:, None], axis=-1)[:, 0]
+        advantage, imitation = rules.parts(*self._rule_inputs(outputs, batch))
+        best = jnp.sort(q_tm1, axis=-1)
+        known = batch.returns > replay.UNKNOWN_RETURN
+        return Diagnostics(
+            loss=losses.mean(),
+            bonus=(advantage + imitation).mean(),
+            advantage_part=advantage.mean(),
+            imitation_part=imitation.mean(),
+            active_share=(batch.returns > taken).mean(),
+            known_share=known.mean(),
+            stale_share=(known & (batch.returns < best[:, -1])).mean(),
+            action_gap=(best[:, -1] - best[:, -2]).mean(),
+            max_q=best[:, -1].mean(),
+        )

@@ -1,0 +1,208 @@
+"""The on-device loop: environments, replay and learner in one compiled program, vmapped over seeds.
+
+A run is a sequence of blocks. A block takes some steps in every environment, writes them into the ring, and then makes
+the updates that those steps have earned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.sharding import Mesh, PartitionSpec
+
+from sail import envs, replay
+from sail.agents.base import Agent, Params
+from sail.agents.dqn import DQN
+from sail.config import Config
+from sail.envs.base import JaxEnv
+from sail.exploration import epsilon_at, epsilon_greedy
+from sail.training.learner import Diagnostics, Learner, LearnerState
+from sail.training.optimisers import make_optimiser
+
+
+class Walkers(NamedTuple):
+    """The E environments of one seed, in mid-episode."""
+
+    state: Any
+    score: Array  # [E] rewards of the running episode so far
+    age: Array  # [E] its steps so far
+
+
+class SeedState(NamedTuple):
+    """Everything one seed carries from block to block; a checkpoint is this, and nothing else."""
+
+    learner: LearnerState
+    ring: replay.Ring
+    walkers: Walkers
+    key: Array
+
+
+class Episodes(NamedTuple):
+    """What ended at each step of a block; `ended` says where anything did."""
+
+    ended: Array
+    score: Array
+    length: Array
+    success: Array
+
+
+class Program:
+    """A config made executable: `init` the seeds, then `advance` them phase by phase."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.env: JaxEnv[Any] = envs.make(config.env)
+        self.agent = make_agent(config, self.env)
+        self.learner = Learner(
+            agent=self.agent,
+            rule=config.rule,
+            replay=config.replay,
+            optimiser=make_optimiser(config.optimiser),
+            discount=config.agent.discount,
+            batch_size=config.learning.batch_size,
+        )
+        self._over_seeds = _seed_mapper(config.seeds)
+        self._advance: dict[int, Callable[..., Any]] = {}
+
+    def init(self) -> SeedState:
+        """All seeds at step 0. A seed's numbers depend on that seed alone, not on how many run beside it."""
+        seeds = jnp.arange(self.config.seed, self.config.seed + self.config.seeds)
+        return jax.jit(self._over_seeds(jax.vmap(self._init_seed), num_shared=0))(seeds)
+
+    def advance(self, state: SeedState, step: int, num_steps: int) -> tuple[SeedState, Diagnostics, Episodes]:
+        """Every seed `num_steps` steps further. `state` is used up.
+
+        Gives back diagnostics [seeds, blocks] (NaN where nothing was learned) and episodes [seeds, blocks, K, E].
+        """
+        num_blocks = num_steps // self.config.block_steps
+        if num_blocks not in self._advance:
+
+            def run(state: SeedState, step: Array) -> Any:
+                return lax.map(lambda one: self._blocks(one, step, num_blocks), state)
+
+            self._advance[num_blocks] = jax.jit(self._over_seeds(run, num_shared=1), donate_argnums=0)
+        state, (diagnostics, episodes) = self._advance[num_blocks](state, jnp.asarray(step, jnp.int32))
+        return state, diagnostics, episodes
+
+    def _init_seed(self, seed: Array) -> SeedState:
+        key, learner_key, env_key = jax.random.split(jax.random.key(seed), 3)
+        num_envs = self.config.learning.num_envs
+        ring = replay.init(
+            self.env.observation_shape, self.env.observation_dtype, num_envs, length=self.config.ring_length
+        )
+        states = jax.vmap(self.env.reset)(jax.random.split(env_key, num_envs))
+        walkers = Walkers(states, jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32))
+        return SeedState(self.learner.init(learner_key), ring, walkers, key)
+
+    def _blocks(self, state: SeedState, step: Array, num_blocks: int) -> Any:
+        firsts = step + jnp.arange(num_blocks) * self.config.block_steps
+        return lax.scan(self._block, state, firsts)
+
+    def _block(self, state: SeedState, step: Array) -> tuple[SeedState, tuple[Diagnostics, Episodes]]:
+        config, learning = self.config, self.config.learning
+        key, act_key, learn_key = jax.random.split(state.key, 3)
+        walkers, steps, episodes = self._collect(state.learner.params, state.walkers, step, act_key)
+        ring = replay.extend(state.ring, steps)
+        written_at_most = 2 * steps.action.shape[0]
+        ring = replay.fill_returns(ring, config.agent.discount, written_at_most + self.env.max_episode_steps + 1)
+
+        step = step + config.block_steps  # from here on: steps taken
+        # The number of steps is the same for all seeds, so under vmap these stay real branches.
+        learner, diagnostics = lax.cond(
+            step >= learning.starts,
+            lambda learner: self.learner.update(learner, ring, learn_key, config.block_steps // learning.update_period),
+            lambda learner: (learner, Diagnostics(*[jnp.array(jnp.nan)] * len(Diagnostics._fields))),
+            state.learner,
+        )
+        target = lax.cond(
+            step % learning.target_period == 0, lambda both: both[0], lambda both: both[1], (learner.params, learner.target)
+        )
+        return SeedState(learner._replace(target=target), ring, walkers, key), (diagnostics, episodes)
+
+    def _collect(
+        self, params: Params, walkers: Walkers, step: Array, key: Array
+    ) -> tuple[Walkers, replay.Steps, Episodes]:
+        """K steps of every environment with the parameters as they are."""
+        config, num_envs = self.config, self.config.learning.num_envs
+        shape = (config.block_steps // num_envs, num_envs)
+        coin_key, action_key, env_key = jax.random.split(key, 3)
+        first_steps = step + num_envs * jnp.arange(shape[0])
+        epsilon = epsilon_at(
+            first_steps,
+            start=config.exploration.start,
+            end=config.exploration.end,
+            begins=config.learning.starts,
+            decay_steps=config.exploration.decay_steps,
+        )
+        inputs = (
+            epsilon,
+            jax.random.uniform(coin_key, shape),
+            jax.random.randint(action_key, shape, 0, self.env.num_actions),
+            jax.random.split(env_key, (*shape, 2)),
+        )
+
+        def one_step(walkers: Walkers, inputs: Any) -> Any:
+            epsilon, coin, random_action, keys = inputs
+            observation = jax.vmap(self.env.observe)(walkers.state)
+            q = self.agent.q_values(self.agent.evaluate(params, observation))
+            action = epsilon_greedy(q, epsilon, coin, random_action)
+            state, outcome = jax.vmap(self.env.step)(walkers.state, action, keys[:, 0])
+            ended = outcome.terminated | outcome.truncated
+            score, length = walkers.score + outcome.reward, walkers.age + 1
+            steps = replay.Steps(
+                observation,
+                action,
+                outcome.reward,
+                outcome.terminated,
+                outcome.truncated,
+                outcome.observation,
+                walkers.age,
+            )
+            fresh = jax.vmap(self.env.reset)(keys[:, 1])
+            walkers = _where(ended, Walkers(fresh, jnp.zeros_like(score), jnp.zeros_like(length)), Walkers(state, score, length))
+            return walkers, (steps, Episodes(ended, score, length, outcome.success))
+
+        walkers, (steps, episodes) = lax.scan(one_step, walkers, inputs)
+        return walkers, steps, episodes
+
+
+def make_agent(config: Config, env: JaxEnv[Any]) -> Agent:
+    """The base agent of a config, sized for an environment."""
+    return DQN(
+        num_inputs=math.prod(env.observation_shape),
+        num_actions=env.num_actions,
+        hidden=config.agent.hidden,
+        loss_name=config.agent.loss,
+        rule=config.rule.name,
+        tau=config.rule.tau,
+    )
+
+
+def _where(condition: Array, yes: Any, no: Any) -> Any:
+    """Leaf by leaf along the first axis."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return jnp.where(condition.reshape(condition.shape + (1,) * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick, yes, no)
+
+
+def _seed_mapper(num_seeds: int) -> Callable[..., Callable[..., Any]]:
+    """Spreads a function over devices along its first argument's leading axis: a share of the seeds each."""
+    devices = jax.devices()
+    num_devices = max(n for n in range(1, len(devices) + 1) if num_seeds % n == 0)
+    mesh = Mesh(np.array(devices[:num_devices]), ("seeds",))
+
+    def spread(function: Callable[..., Any], num_shared: int) -> Callable[..., Any]:
+        if num_devices == 1:
+            return function
+        specs = (PartitionSpec("seeds"), *[PartitionSpec()] * num_shared)
+        return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec("seeds"), check_vma=False)
+
+    return spread
