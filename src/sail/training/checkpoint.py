@@ -1,0 +1,124 @@
+"""Checkpoints: `checkpoints/STEP/{state.safetensors, meta.json}`, whole or not there at all, and never code.
+
+A checkpoint is written to a temporary folder, flushed to the disk and renamed, so a kill at any moment leaves the ones
+before it as they were. `meta.json` carries the digest of the state, so that a damaged one is known for what it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from sail.errors import BadInputError
+
+SCHEMA = 1
+State = TypeVar("State")
+
+
+class DamagedCheckpointError(Exception):
+    """This checkpoint cannot be used; an older one may."""
+
+
+def save_checkpoint(folder: Path, step: int, state: Any, meta: dict[str, Any], keep: int) -> None:
+    """Writes a checkpoint for `step`, then removes all but the `keep` newest."""
+    final, temporary = folder / f"{step:012d}", folder / f".writing-{step:012d}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    content = save({name: _to_numpy(leaf) for name, leaf in _named_leaves(state)})
+    _write(temporary / "state.safetensors", content)
+    meta = {"schema": SCHEMA, "step": step, "sha256": hashlib.sha256(content).hexdigest(), **meta}
+    _write(temporary / "meta.json", json.dumps(meta, indent=1).encode())
+    shutil.rmtree(final, ignore_errors=True)  # left by a run that was resumed from before it
+    os.replace(temporary, final)
+    _sync_folder(folder)
+    for old in list_checkpoints(folder)[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints of a run, oldest first."""
+    return sorted(path for path in folder.glob("[0-9]*") if path.is_dir()) if folder.is_dir() else []
+
+
+def load_newest(folder: Path, like: State) -> tuple[State, dict[str, Any], list[str]]:
+    """The newest usable checkpoint, shaped like `like`; its meta data; and a sentence for each one passed over."""
+    passed_over = []
+    for path in reversed(list_checkpoints(folder)):
+        try:
+            state, meta = _load(path, like)
+            return state, meta, passed_over
+        except DamagedCheckpointError as error:
+            passed_over.append(f"Checkpoint {path.name} is damaged ({error}): falling back to the one before it.")
+    found = f"all {len(passed_over)} in it are damaged" if passed_over else "it holds none"
+    raise BadInputError(f"There is no usable checkpoint in {folder}: {found}; start the run anew.")
+
+
+def _load(path: Path, like: State) -> tuple[State, dict[str, Any]]:
+    try:
+        meta: dict[str, Any] = json.loads((path / "meta.json").read_text())
+        content = (path / "state.safetensors").read_bytes()
+    except (OSError, ValueError) as error:
+        raise DamagedCheckpointError(f"cannot be read: {error}") from None
+    if not isinstance(meta, dict) or not isinstance(meta.get("step"), int):
+        raise DamagedCheckpointError("meta.json is not what sail writes")
+    if meta.get("schema") != SCHEMA:
+        raise BadInputError(f"{path} has checkpoint schema {meta.get('schema')}, and this version of sail reads {SCHEMA}.")
+    if hashlib.sha256(content).hexdigest() != meta.get("sha256"):
+        raise DamagedCheckpointError("its state is not the one that was written")
+    try:
+        arrays = load(content)
+    except SafetensorError as error:
+        raise DamagedCheckpointError(str(error)) from None
+    return _restore(arrays, like, path), meta
+
+
+def _restore(arrays: dict[str, Any], like: State, path: Path) -> State:
+    expected = dict(_named_leaves(like))
+    if arrays.keys() != expected.keys():
+        odd = sorted(arrays.keys() ^ expected.keys())[0]
+        raise BadInputError(f"{path} does not fit its config.yaml: '{odd}' is in only one of the two.")
+    leaves = []
+    for name, leaf in expected.items():
+        array = arrays[name]
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        shape, dtype = (array.shape[:-1], np.dtype(np.uint32)) if is_key else (array.shape, leaf.dtype)
+        if shape != leaf.shape or array.dtype != dtype:
+            raise BadInputError(f"{path} does not fit its config.yaml: '{name}' is {array.dtype}{list(array.shape)}.")
+        leaves.append(jax.random.wrap_key_data(array) if is_key else jnp.asarray(array))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(jax.tree_util.keystr(path, simple=True, separator="/"), leaf) for path, leaf in leaves]
+
+
+def _to_numpy(leaf: Any) -> Any:
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        leaf = jax.random.key_data(leaf)
+    return np.ascontiguousarray(np.asarray(leaf))
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

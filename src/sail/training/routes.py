@@ -1,0 +1,46 @@
+"""What the greedy policy does, step by step, for drawings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from sail.agents.base import Params
+from sail.envs.deep_sea import DeepSea
+from sail.envs.kdt import LAYOUT, KeyDoorTreasure
+from sail.training.on_device import Program
+
+
+def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] | None:
+    """The cells that one greedy episode visits, with the map they are on; None where there is no map."""
+    env = program.env
+    if isinstance(env, KeyDoorTreasure):
+        apples = env.settings.name == "apple-kdt"
+        grid = [row if apples else row.replace("a", ".") for row in LAYOUT]
+    elif isinstance(env, DeepSea):
+        grid = ["." * env.settings.size] * env.settings.size
+    else:
+        return None
+
+    @jax.jit
+    def step(state: Any, key: Any) -> Any:
+        q = program.agent.q_values(program.agent.evaluate(params, env.observe(state)))
+        return env.step(state, q.argmax(), key)
+
+    def cell(state: Any) -> list[int]:
+        if isinstance(env, DeepSea):
+            return [int(state.row), int(state.column)]
+        return [int(x) for x in np.asarray(state.cell)]
+
+    keys = iter(jax.random.split(jax.random.key(seed), env.max_episode_steps + 1))
+    state, over, success, total = env.reset(next(keys)), False, False, 0.0
+    cells = [cell(state)]
+    while not over:
+        state, outcome = step(state, next(keys))
+        over, success = bool(outcome.terminated | outcome.truncated), bool(outcome.success)
+        total += float(outcome.reward)
+        if cell(state)[0] < len(grid):
+            cells.append(cell(state))
+    return {"seed": seed, "success": success, "return": total, "grid": grid, "cells": cells}

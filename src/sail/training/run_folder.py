@@ -1,0 +1,145 @@
+"""The run folder: the only interface between training and everything after it.
+
+    run/ config.yaml  metrics.jsonl  episodes.jsonl  checkpoints/STEP/{state.safetensors,meta.json}  route.json  DONE
+
+The logs are append-only lines of JSON. A kill can leave half a last line: readers drop it, and a resumed run cuts its
+logs back to where its checkpoint was written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from sail.config import Config, config_from_tree, config_to_tree
+from sail.errors import BadInputError
+
+LOGS = ("metrics.jsonl", "episodes.jsonl")
+
+
+class RunFolder:
+    """A run on disk. `create` makes a new one, `RunFolder(path)` opens one that exists."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if not (self.path / "config.yaml").is_file():
+            raise BadInputError(f"{self.path} is no run folder: it has no config.yaml.")
+        self.config = _read_config(self.path / "config.yaml")
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: Config, provenance: dict[str, Any]) -> RunFolder:
+        """A new run folder, which must not exist yet, with its config.yaml."""
+        path = Path(path)
+        if path.exists() or path.is_symlink():
+            raise BadInputError(f"The output folder {path} exists already: name another, or resume it with 'sail resume'.")
+        tree = config_to_tree(config) | {"provenance": provenance}
+        text = f"# sail train: {config.agent_name} on {config.env.name}\n" + yaml.safe_dump(tree, sort_keys=False)
+        try:
+            path.mkdir(parents=True)
+            (path / "config.yaml").write_text(text)
+            for log in LOGS:
+                (path / log).touch()
+        except OSError as error:
+            raise BadInputError(f"The output folder {path} cannot be written: {error.strerror}.") from None
+        return cls(path)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def done(self) -> bool:
+        """Whether training has come to its end."""
+        return (self.path / "DONE").is_file()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl: one for each seed and phase."""
+        return list(read_lines(self.path / "metrics.jsonl"))
+
+    def episodes(self) -> list[dict[str, Any]]:
+        """The lines of episodes.jsonl: one for each training episode."""
+        return list(read_lines(self.path / "episodes.jsonl"))
+
+    def summary(self) -> dict[str, Any] | None:
+        """What training said at its end, or None before that."""
+        return json.loads((self.path / "DONE").read_text()) if self.done else None
+
+    def lock(self) -> None:
+        """Keeps other processes from training into this folder, until this one ends."""
+        self._lock = (self.path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInputError(f"{self.path} is being trained by another process.") from None
+
+    def unlock(self) -> None:
+        """Lets go of the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def append(self, log: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Adds lines to a log."""
+        text = "".join(json.dumps(_finite(row)) + "\n" for row in rows)
+        with (self.path / log).open("a") as file:
+            file.write(text)
+
+    def log_sizes(self) -> dict[str, int]:
+        """How long each log is now: a checkpoint remembers it."""
+        return {log: (self.path / log).stat().st_size for log in LOGS}
+
+    def cut_logs(self, sizes: dict[str, int]) -> None:
+        """Forgets what was logged after a checkpoint, since it will be logged again."""
+        for log in LOGS:
+            path = self.path / log
+            if not path.is_file() or path.stat().st_size < sizes[log]:
+                raise BadInputError(f"{path} is shorter than its checkpoint says: the run cannot be resumed.")
+            os.truncate(path, sizes[log])
+
+    def write(self, name: str, content: str) -> None:
+        """Writes a small file whole or not at all."""
+        temporary = self.path / f".{name}.writing"
+        with temporary.open("w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.path / name)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a log; a broken last one is dropped."""
+    if not path.is_file():
+        return
+    with path.open() as file:
+        for line in file:
+            if not line.endswith("\n"):
+                return
+            yield json.loads(line)
+
+
+def _read_config(path: Path) -> Config:
+    try:
+        tree = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInputError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+    if not isinstance(tree, dict):
+        raise BadInputError(f"{path} is not a mapping of settings.")
+    tree.pop("provenance", None)
+    try:
+        return config_from_tree(tree)
+    except BadInputError as error:
+        raise BadInputError(f"{path}: {error}") from None
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN or infinity: they become null."""
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
