@@ -10,32 +10,17 @@ import numpy as np
 from jax import Array
 
 from sail.envs.base import Step
+from sail.envs.maps import KEY_DOOR_TREASURE
 from sail.envs.settings import AppleKeyDoorTreasureSettings, KeyDoorTreasureSettings
 
-# S start, K key, D door (closed to those without the key), T treasure, a apple (in the Apple variant only).
-LAYOUT = (
-    "#############",
-    "#.....#T....#",
-    "#...a.#.....#",
-    "#.....#.....#",
-    "#.a...#.....#",
-    "#.....#.....#",
-    "##.########D#",
-    "#.....#.....#",
-    "#.S...#.....#",
-    "#...........#",
-    "#.....#.....#",
-    "#.....#....K#",
-    "#############",
-)
 MOVES = ("up", "down", "left", "right")
 
 
 def _cells(sign: str) -> np.ndarray[Any, np.dtype[np.int32]]:
-    return np.array([(r, c) for r, row in enumerate(LAYOUT) for c, cell in enumerate(row) if cell == sign], np.int32)
+    return np.array([(r, c) for r, row in enumerate(KEY_DOOR_TREASURE) for c, cell in enumerate(row) if cell == sign], np.int32)
 
 
-_WALLS = np.array([[cell == "#" for cell in row] for row in LAYOUT])
+_WALLS = np.array([[cell == "#" for cell in row] for row in KEY_DOOR_TREASURE])
 _FLOOR = np.where(_WALLS, -1, np.cumsum(~_WALLS).reshape(_WALLS.shape) - 1)  # a number for each cell that is no wall
 _START, _KEY, _DOOR, _TREASURE = (_cells(sign)[0] for sign in "SKDT")
 _APPLES = _cells("a")

@@ -9,19 +9,15 @@ import numpy as np
 
 from sail.agents.base import Params
 from sail.envs.deep_sea import DeepSea
-from sail.envs.kdt import LAYOUT, KeyDoorTreasure
+from sail.envs.maps import env_map
 from sail.training.on_device import Program
 
 
 def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] | None:
     """The cells that one greedy episode visits, with the map they are on; None where there is no map."""
     env = program.env
-    if isinstance(env, KeyDoorTreasure):
-        apples = env.settings.name == "apple-kdt"
-        grid = [row if apples else row.replace("a", ".") for row in LAYOUT]
-    elif isinstance(env, DeepSea):
-        grid = ["." * env.settings.size] * env.settings.size
-    else:
+    grid = env_map(program.config.env)
+    if grid is None:
         return None
 
     @jax.jit

@@ -12,7 +12,7 @@ import fcntl
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,7 @@ import yaml
 
 from sail.config import Config, config_from_tree, config_to_tree
 from sail.errors import BadInputError
+from sail.jsonl import read_lines
 
 LOGS = ("metrics.jsonl", "episodes.jsonl")
 
@@ -113,17 +114,6 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.path / name)
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The whole lines of a log; a broken last one is dropped."""
-    if not path.is_file():
-        return
-    with path.open() as file:
-        for line in file:
-            if not line.endswith("\n"):
-                return
-            yield json.loads(line)
 
 
 def _read_config(path: Path) -> Config:

@@ -1,0 +1,7 @@
+"""`python -m sail` is the command `sail`."""
+
+import sys
+
+from sail.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""What comes after training. Reads run folders only, and never imports jax."""

@@ -1,0 +1,93 @@
+"""What a person sees: a progress bar on a terminal, plain lines elsewhere, and a closing summary."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from sail.analysis.drawing import grid_text
+from sail.config import Config
+
+PLAIN_LINE_SECONDS = 5.0
+
+
+class ConsoleReporter:
+    """Tells a person how training goes, on standard error, so that standard output is free for results."""
+
+    def __init__(self, config: Config, quiet: bool = False) -> None:
+        self.config = config
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._latest = ""
+        self._last_line = time.monotonic()
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[news]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self._task = self._progress.add_task(f"{config.agent_name} on {config.env.name}", total=config.steps, news="")
+
+    def __enter__(self) -> ConsoleReporter:
+        self._progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._progress.stop()
+
+    def advanced(self, step: int) -> None:
+        """Moves the bar."""
+        self._progress.update(self._task, completed=step)
+
+    def phase(self, rows: list[dict[str, Any]]) -> None:
+        """Shows the newest evaluation; without a terminal, a line every few seconds."""
+        mean = sum(row["eval_return"] for row in rows) / len(rows)
+        solved = sum(row["eval_success"] == 1.0 for row in rows)
+        news = f"return {mean:.2f}" + (f", {solved} of {len(rows)} seeds solved" if len(rows) > 1 else "")
+        self._progress.update(self._task, news=news)
+        if not self.console.is_terminal and time.monotonic() - self._last_line >= PLAIN_LINE_SECONDS:
+            self._last_line = time.monotonic()
+            self.console.print(f"step {rows[0]['step']:,} of {self.config.steps:,}: {news}", soft_wrap=True)
+
+    def note(self, sentence: str) -> None:
+        """Prints a sentence above the bar."""
+        self.console.print(sentence, soft_wrap=True)
+
+
+def print_summary(summary: dict[str, Any], pictures: list[Path]) -> None:
+    """Did it learn, how long did it take, where are the files."""
+    console = Console(highlight=False)
+    run = Path(summary["run"])
+    route_file = run / "route.json"
+    if route_file.is_file():
+        route = json.loads(route_file.read_text())
+        console.print(grid_text(route["grid"], route["cells"]), markup=False)
+        console.print()
+    console.print(f"[bold]{summary['agent']} on {summary['env']}: {verdict(summary)}", soft_wrap=True)
+    rate = f" at {summary['steps_per_second']:,} steps/s" if summary["steps_per_second"] else ""
+    each = f"{summary['steps']:,} steps" + (f" for each of {summary['seeds']} seeds" if summary["seeds"] > 1 else "")
+    console.print(f"  time   {each} in {summary['seconds']:.1f} s{rate}, compilation included", soft_wrap=True)
+    console.print(f"  files  {run}", soft_wrap=True)
+    for picture in pictures:
+        console.print(f"  look   {picture}", soft_wrap=True)
+
+
+def verdict(summary: dict[str, Any]) -> str:
+    """The answer to 'did it learn?' in one sentence."""
+    solved, seeds, score = summary["solved_seeds"], summary["seeds"], f"mean return {summary['mean_return']:.2f}"
+    when = f"first solved by step {summary['first_solved_step']:,}" if summary["first_solved_step"] else ""
+    if seeds > 1:
+        return f"{solved} of {seeds} seeds learned it ({score}{', ' + when if when else ''})."
+    if solved:
+        return f"learned. The greedy policy reaches the goal every time ({score}, {when})."
+    if when:
+        return f"not learned for good: {when}, but not at the end ({score})."
+    return f"not learned: the greedy policy does not reach the goal ({score}). More steps or another seed may."
