@@ -52,6 +52,6 @@ def __getattr__(name: str) -> Any:
     # Looked up when first used: `sail --help` and numpy users should not wait for jax to be imported.
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
-    if name in ("envs", "replay", "rules", "tabular"):
+    if name in ("cli", "config", "envs", "replay", "rules", "tabular"):
         return import_module(f"sail.{name}")
     raise AttributeError(f"module 'sail' has no attribute '{name}'")

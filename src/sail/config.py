@@ -21,7 +21,7 @@ from sail.rules import RULES
 
 def _no_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("must be a whole number, not yes or no")
+        raise ValueError("must be a whole number")
     return value
 
 
@@ -82,7 +82,7 @@ class AdamSettings:
     """Adam; Dopamine's numbers for Atari are learning_rate 6.25e-5 and eps 1.5e-4."""
 
     name: Literal["adam"] = "adam"
-    learning_rate: Positive = 1e-3
+    learning_rate: Positive = 3e-4
     b1: DecayRate = 0.9
     b2: DecayRate = 0.999
     eps: Positive = 1e-8
@@ -104,6 +104,7 @@ class RMSPropSettings:
 
 
 OptimiserSettings = AdamSettings | RMSPropSettings
+_OPTIMISERS: dict[str, Any] = {"adam": AdamSettings, "rmsprop": RMSPropSettings}
 
 
 @settings
@@ -114,7 +115,7 @@ class ExplorationSettings:
     """Epsilon until learning starts."""
     end: Probability = 0.1
     """Epsilon at the end of the decay, and from then on."""
-    decay_steps: Count = 100_000
+    decay_steps: Count = 250_000
     """Steps from start to end, linearly."""
 
 
@@ -128,7 +129,7 @@ class LearningSettings:
     """Transitions in one update."""
     update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4
     """Steps for each update."""
-    target_period: Count = 2_000
+    target_period: Count = 400
     """Steps between two copies of the network to the target network."""
     starts: Count = 2_000
     """Steps before the first update."""
@@ -171,7 +172,7 @@ class Config:
     learning: LearningSettings = LearningSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
-    steps: Count = 500_000
+    steps: Count = 300_000
     """Agent steps to train for, for each seed."""
     seed: Annotated[Int, Field(ge=0, lt=2**31)] = 0
     """The (first) seed."""
@@ -213,13 +214,11 @@ def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] 
     if env not in ENV_SETTINGS:
         raise unknown_name("environment", env, ENV_SETTINGS)
     rule, base = names.parse(agent)
-    overrides = dict(overrides or {})
-    chosen_rule = dict(overrides.get("rule") or {}).get("name", rule)
-    clip = RULES[chosen_rule].default_clip if chosen_rule in RULES else None
-    tree: dict[str, Any] = {"env": {"name": env}, "agent": {"base": base}, "rule": {"name": rule, "clip": clip}}
-    optimiser = dict(overrides.get("optimiser") or {})
-    overrides["optimiser"] = {"name": "adam", **optimiser}
-    return config_from_tree(_merge(tree, overrides))
+    names_imply = {"env": {"name": env}, "agent": {"base": base}, "rule": {"name": rule}, "optimiser": {"name": "adam"}}
+    tree = _merge(names_imply, overrides or {})
+    if isinstance(tree["rule"], Mapping) and tree["rule"]["name"] in list(RULES):
+        tree["rule"] = {"clip": RULES[tree["rule"]["name"]].default_clip, **tree["rule"]}
+    return config_from_tree(tree)
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> Config:
@@ -270,34 +269,29 @@ def _aligned(config: Config) -> Config:
 def _sentence(error: ValidationError) -> str:
     """The first problem of a validation error as one sentence, with the nearest valid name where one is wrong."""
     problem = error.errors()[0]
+    loc = [str(part) for part in problem["loc"]]
     # pydantic adds the chosen member of a union to the path; it is no key of ours.
-    path = [str(part) for part in problem["loc"]]
-    path = [part for i, part in enumerate(path) if not (i == 1 and part in (*ENV_SETTINGS, "adam", "rmsprop"))]
-    dotted = ".".join(path)
+    member = loc.pop(1) if len(loc) > 1 and loc[1] in (*ENV_SETTINGS, *_OPTIMISERS) else None
+    dotted = ".".join(loc)
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        section = path[:-1]
-        valid = [".".join([*section, name]) for name in setting_names(problem["loc"])]
-        return str(unknown_name("setting", dotted, valid))
+        return str(unknown_name("setting", dotted, [".".join([*loc[:-1], name]) for name in _fields(loc[:-1], member)]))
     if problem["type"] == "union_tag_invalid":
         tags = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
-        return str(unknown_name(path[0], str(problem["ctx"]["tag"]), tags))
+        return str(unknown_name(loc[0], str(problem["ctx"]["tag"]), tags))
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("must be ")
     if "There is no" in message:
         return message
-    shown = problem["input"]
-    shown = "none" if shown is None else repr(shown) if isinstance(shown, str) else shown
-    return f"{dotted} must be {message.rstrip('.')}, not {shown}."
+    if problem["type"] in ("dataclass_type", "model_attributes_type"):
+        message = "a section of settings"
+    if problem["type"] == "too_short":
+        message = "a list of at least one"
+    message = message.split(",")[0].rstrip(".")
+    shown = "none" if problem["input"] is None else repr(problem["input"])
+    return f"{dotted} must be {message}, not {shown}."
 
 
-def setting_names(path: tuple[Any, ...]) -> list[str]:
-    """The names of the settings beside the one at `path` (as pydantic writes it)."""
-    node: Any = Config
-    for part in path[:-1]:
-        if part in ENV_SETTINGS:
-            node = ENV_SETTINGS[part]
-        elif part in ("adam", "rmsprop"):
-            node = {"adam": AdamSettings, "rmsprop": RMSPropSettings}[part]
-        elif dataclasses.is_dataclass(node):
-            default = {field.name: field for field in dataclasses.fields(node)}[part].default
-            node = type(default) if dataclasses.is_dataclass(default) else None
-    return [field.name for field in dataclasses.fields(node)] if node is not None else []
+def _fields(section: list[str], member: str | None) -> list[str]:
+    """The settings in a section: the environment's and the optimiser's depend on which was chosen."""
+    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
+    chosen = {**ENV_SETTINGS, **_OPTIMISERS}.get(member or "") or type(defaults[section[0]]) if section else Config
+    return [field.name for field in dataclasses.fields(chosen)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def train_config(
     config: Config, *, out: str | os.PathLike[str] | None = None, reporter: Reporter | None = None
 ) -> RunFolder:
     """Trains what a config describes, into a new folder: `out`, or a free name under runs/."""
-    use_cores(config.seeds)
+    set_up_jax(config.seeds)
     run = RunFolder.create(out if out is not None else _free_folder(config), config, provenance())
     return _train(run, reporter, resume=False)
 
@@ -54,7 +55,7 @@ def resume(run: str | os.PathLike[str] | RunFolder, *, reporter: Reporter | None
     run = run if isinstance(run, RunFolder) else RunFolder(run)
     if run.done:
         raise BadInputError(f"{run.path} is finished: there is nothing to resume.")
-    use_cores(run.config.seeds)
+    set_up_jax(run.config.seeds)
     # Without a checkpoint nothing was promised yet: the beginning is the place to go on from.
     return _train(run, reporter, resume=bool(checkpoint.list_checkpoints(run.checkpoints)))
 
@@ -111,14 +112,19 @@ def load(run: str | os.PathLike[str] | RunFolder, seed: int | None = None) -> Pl
     return Player(run if isinstance(run, RunFolder) else RunFolder(run), seed)
 
 
-def use_cores(seeds: int) -> None:
-    """Gives JAX one device for each core, to spread seeds over. Has no effect once JAX has started up."""
+def set_up_jax(seeds: int) -> None:
+    """Gives JAX one device for each core, to spread seeds over, and a cache of compiled programs on disk.
+
+    Neither has an effect on what is computed. The first works only before JAX has started up; whoever has chosen a
+    cache of their own keeps it.
+    """
+    if jax.config.jax_compilation_cache_dir is None:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sail" / "compiled"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if seeds > 1 and cores > 1:
-        try:
+        with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", min(cores, seeds))
-        except RuntimeError:
-            pass
 
 
 def _train(run: RunFolder, reporter: Reporter | None, *, resume: bool) -> RunFolder:

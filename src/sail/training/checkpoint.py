@@ -106,7 +106,7 @@ def _named_leaves(tree: Any) -> list[tuple[str, Any]]:
 def _to_numpy(leaf: Any) -> Any:
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    return np.ascontiguousarray(np.asarray(leaf))
+    return np.asarray(leaf, order="C")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -143,7 +143,7 @@ class Program:
         inputs = (
             epsilon,
             jax.random.uniform(coin_key, shape),
-            jax.random.randint(action_key, shape, 0, self.env.num_actions),
+            (jax.random.bits(action_key, shape) % self.env.num_actions).astype(jnp.int32),
             jax.random.split(env_key, (*shape, 2)),
         )
 

@@ -1,0 +1,58 @@
+"""Shared by all tests: small, fast settings for real training runs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Programs are compiled once for all tests and workers of a session, not once for each test that needs them.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="sail-tests-"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+import sail
+
+TINY: dict[str, Any] = {
+    "steps": 1600,
+    "agent": {"hidden": (16,)},
+    "replay": {"capacity": 1600},
+    "learning": {"num_envs": 4, "starts": 200, "target_period": 200},
+    "exploration": {"decay_steps": 800},
+    "evaluation": {"period": 400, "episodes": 2},
+    "checkpoint": {"seconds": 0},
+}
+
+
+def tiny_overrides(**changes: Any) -> dict[str, Any]:
+    """TINY with changes; sections are merged."""
+    merged = {key: dict(value) if isinstance(value, dict) else value for key, value in TINY.items()}
+    for key, value in changes.items():
+        merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+    return merged
+
+
+def tiny_flags(**changes: Any) -> list[str]:
+    """The same as command-line flags."""
+    flags = []
+    for key, value in tiny_overrides(**changes).items():
+        pairs = value.items() if isinstance(value, dict) else [(None, value)]
+        for name, item in pairs:
+            dotted = key if name is None else f"{key}.{name}"
+            text = ",".join(map(str, item)) + "," if isinstance(item, tuple) else str(item)
+            flags += [f"--{dotted.replace('_', '-')}", text]
+    return flags
+
+
+@pytest.fixture
+def train_tiny(tmp_path: Path) -> Callable[..., sail.RunFolder]:
+    """Trains a tiny run into a folder of its own."""
+
+    def train(out: str = "run", **changes: Any) -> sail.RunFolder:
+        config = sail.make_config("kdt", "sail-dqn", tiny_overrides(**changes))
+        return sail.train_config(config, out=tmp_path / out)
+
+    return train

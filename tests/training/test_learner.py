@@ -1,0 +1,217 @@
+"""The learner against an independent numpy implementation, and on probes with known answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import sail
+from sail import replay
+from sail.config import RuleSettings, make_config
+from sail.rules import RULES
+from sail.training.on_device import Program
+
+DISCOUNT = 0.9
+
+
+def numpy_q(params: Any, x: np.ndarray) -> np.ndarray:
+    for layer in params.torso.layers:
+        x = np.maximum(x @ np.asarray(layer.weight, np.float64) + np.asarray(layer.bias, np.float64), 0)
+    return x @ np.asarray(params.head.weight, np.float64) + np.asarray(params.head.bias, np.float64)
+
+
+def numpy_bonus(rule: str, q: np.ndarray, a: np.ndarray, g: np.ndarray, alpha: float, tau: float) -> np.ndarray:
+    q_a, v = q[np.arange(len(a)), a], q.max(1)
+    if rule == "bellman":
+        return np.zeros(len(a))
+    if rule == "al":
+        return alpha * (q_a - v)
+    if rule == "sail":
+        return alpha * np.clip(np.maximum(g, q_a) - v, -1, 1)
+    if rule == "strsil":
+        return alpha * np.clip(g - v, 0, 1)
+    log_policy = q / tau - np.log(np.exp((q - v[:, None]) / tau).sum(1, keepdims=True)) - v[:, None] / tau
+    return alpha * np.clip(tau * log_policy[np.arange(len(a)), a], -1, 0)
+
+
+def trained(env: str, overrides: dict[str, Any]) -> tuple[Program, Any, Any]:
+    """One seed after some training, so that online and target networks differ and returns are mixed."""
+    program = Program(make_config(env, "dqn", overrides))
+    state, _, _ = program.advance(program.init(), 0, program.config.steps)
+    return program, jax.tree.map(lambda x: x[0], state.learner), jax.tree.map(lambda x: x[0], state.ring)
+
+
+@pytest.fixture(scope="module")
+def experience() -> tuple[Program, Any, Any]:
+    # Apples near the start make returns, values and bonuses differ from zero.
+    overrides = {
+        "steps": 800,
+        "agent": {"hidden": (8,), "discount": DISCOUNT},
+        "replay": {"capacity": 800, "n_step": 2},
+        "learning": {"num_envs": 4, "starts": 100, "target_period": 600, "batch_size": 64},
+        "env": {"apple_reward": 1.0, "time_limit": 60, "random_start_moves": 60},
+    }
+    return trained("apple-kdt", overrides)
+
+
+@pytest.mark.parametrize("loss", ["huber", "squared"])
+@pytest.mark.parametrize("rule", ["bellman", "al", "sail", "strsil", "munchausen"])
+def test_one_update_is_what_numpy_says(experience: tuple[Program, Any, Any], rule: str, loss: str) -> None:
+    """Draws the learner's own minibatch, then recomputes targets, loss and the SGD step in float64."""
+    tau, rate, n_step = 0.3, 0.5, 2
+    program, learner_state, ring = experience
+    # Plain gradient descent makes the step itself visible: change = -rate * gradient.
+    learner = dataclasses.replace(
+        program.learner,
+        agent=dataclasses.replace(program.agent, rule=rule, tau=tau, loss_name=loss),  # type: ignore[type-var]
+        rule=RuleSettings(name=rule, tau=tau, clip=RULES[rule].default_clip),
+        optimiser=optax.sgd(rate),
+    )
+    learner_state = learner_state._replace(optimiser=learner.optimiser.init(learner_state.params))
+    key = jax.random.key(7)
+    after, diagnostics = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, 1)
+
+    slots = replay.sample(ring, key, 64, n_step=n_step)
+    batch = jax.tree.map(np.asarray, replay.gather(ring, slots, discount=DISCOUNT, n_step=n_step))
+    q = numpy_q(learner_state.params, batch.observation.astype(np.float64))
+    qt = numpy_q(learner_state.target, batch.observation.astype(np.float64))
+    qt_next = numpy_q(learner_state.target, batch.next_observation.astype(np.float64))
+    bonus = numpy_bonus(rule, qt, batch.action, batch.returns.astype(np.float64), 0.9, tau)
+    best = qt_next.max(1)
+    soft = best + tau * np.log(np.exp((qt_next - best[:, None]) / tau).sum(1))
+    target = batch.reward + bonus + batch.discount * (soft if rule == "munchausen" else best)
+    error = q[np.arange(64), batch.action] - target
+    small = np.abs(error) <= 1
+    huber = np.where(small, 0.5 * error**2, np.abs(error) - 0.5)
+    expected_loss = (huber if loss == "huber" else 0.5 * error**2).mean()
+    np.testing.assert_allclose(float(diagnostics.loss), expected_loss, rtol=1e-4)
+
+    # The gradient of the head's bias is the mean of the errors' derivatives, action by action.
+    slope = np.clip(error, -1, 1) if loss == "huber" else error
+    bias_gradient = np.array([slope[batch.action == b].sum() / 64 for b in range(4)])
+    change = np.asarray(after.params.head.bias) - np.asarray(learner_state.params.head.bias)
+    np.testing.assert_allclose(change, -rate * bias_gradient, rtol=1e-3, atol=1e-6)
+    assert np.abs(bias_gradient).max() > 1e-4, "the case must not be trivial"
+    if rule != "bellman":
+        assert np.abs(bonus).max() > 1e-3
+
+    # Diagnostics, from their definitions.
+    known = np.isfinite(batch.returns)
+    q_a, v, second = qt[np.arange(64), batch.action], qt.max(1), np.sort(qt, 1)[:, -2]
+    np.testing.assert_allclose(float(diagnostics.bonus), bonus.mean(), rtol=1e-3, atol=1e-6)
+    no_return = numpy_bonus(rule, qt, batch.action, np.full(64, -np.inf), 0.9, tau)
+    np.testing.assert_allclose(float(diagnostics.advantage_part), no_return.mean(), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(float(diagnostics.imitation_part), (bonus - no_return).mean(), rtol=1e-3, atol=1e-6)
+    assert float(diagnostics.active_share) == pytest.approx((batch.returns > q_a).mean(), abs=1e-6)
+    assert float(diagnostics.known_share) == pytest.approx(known.mean(), abs=1e-6)
+    assert float(diagnostics.stale_share) == pytest.approx((known & (batch.returns < v)).mean(), abs=1e-6)
+    assert float(diagnostics.action_gap) == pytest.approx((v - second).mean(), rel=1e-3)
+    assert float(diagnostics.max_q) == pytest.approx(v.mean(), rel=1e-3)
+    assert 0 < known.mean() < 1, "finished and running episodes must both be there"
+
+
+def test_a_round_of_updates_is_the_updates_one_by_one() -> None:
+    """Chunking changes no number: the same minibatches, one optimiser step each, in order."""
+    program, learner_state, ring = trained("kdt", {"steps": 800, "learning": {"starts": 100}})
+    learner, key, num = program.learner, jax.random.key(1), 5
+    learner = dataclasses.replace(learner, rule=RuleSettings(name="sail"))
+    chunked, _ = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, num)
+
+    slots = replay.sample(ring, key, num * 32)
+    one_by_one = learner_state
+    for i in range(num):
+        part = replay.Slots(slots.row[i * 32 : (i + 1) * 32], slots.slot[i * 32 : (i + 1) * 32], slots.any)
+        batch = replay.gather(ring, part, discount=0.99)
+        q_tm1, q_t = one_by_one.target(batch.observation), one_by_one.target(batch.next_observation)
+        bonus = sail.rules.bonus("sail", q_tm1, batch.action, batch.returns)
+        target = batch.reward + bonus + batch.discount * q_t.max(-1)
+
+        def loss(params: Any, batch: Any = batch, target: Any = target) -> Any:
+            error = jnp.take_along_axis(params(batch.observation), batch.action[:, None], 1)[:, 0] - target
+            return jnp.where(jnp.abs(error) <= 1, 0.5 * error**2, jnp.abs(error) - 0.5).mean()
+
+        change, optimiser = learner.optimiser.update(jax.grad(loss)(one_by_one.params), one_by_one.optimiser)
+        params = jax.tree.map(lambda p, c: p + c, one_by_one.params, change)
+        one_by_one = one_by_one._replace(params=params, optimiser=optimiser)
+    for a, b in zip(jax.tree.leaves(chunked.params), jax.tree.leaves(one_by_one.params), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_nothing_is_learned_from_nothing() -> None:
+    """Finished episodes only, and none has finished: parameters and optimiser stay as they are."""
+    program = Program(
+        make_config("kdt", "sail-dqn", {"steps": 400, "replay": {"finished_only": True}, "learning": {"starts": 50}})
+    )
+    before = jax.tree.map(np.asarray, program.init().learner)
+    after, _, episodes = program.advance(program.init(), 0, 400)
+    assert not np.asarray(episodes.ended).any()  # 50 steps each, and the limit is 100
+    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after.learner), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:
+    finals = []
+    for agent, rule in (("dqn", {}), ("sail-dqn", {"alpha": 0.0}), ("al-dqn", {"alpha": 0.0}), ("strsil-dqn", {"alpha": 0.0})):
+        config = make_config("kdt", agent, {"steps": 4000, "seed": 5, "rule": rule, "env": {"key_reward": 1.0}})
+        program = Program(config)
+        state, _, _ = program.advance(program.init(), 0, 4000)
+        finals.append([np.asarray(leaf) for leaf in jax.tree.leaves(state.learner.params)])
+    for other in finals[1:]:
+        for a, b in zip(finals[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+PROBES = ["probe-constant", "probe-discount", "probe-observation", "probe-action", "probe-chain", "probe-time-limit"]
+
+
+def probe_program(probe: str, agent: str, **replay_settings: Any) -> Program:
+    overrides = {
+        "steps": 8000,
+        "agent": {"hidden": (32,), "discount": DISCOUNT, "loss": "squared"},
+        "replay": {"capacity": 2000, **replay_settings},
+        "learning": {"num_envs": 4, "starts": 200, "target_period": 80, "update_period": 1, "max_block": 80},
+        "exploration": {"end": 1.0},
+        "optimiser": {"learning_rate": 2e-3},
+    }
+    return Program(make_config(probe, agent, overrides))
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_dqn_learns_the_known_values(probe: str) -> None:
+    program = probe_program(probe, "dqn")
+    state, _, _ = program.advance(program.init(), 0, program.config.steps)
+    params = jax.tree.map(lambda x: x[0], state.learner.params)
+    for observation, values in program.env.optimal_values(DISCOUNT):  # type: ignore[attr-defined]
+        q = params(jnp.array(observation))
+        np.testing.assert_allclose(q, values, atol=0.1 if probe == "probe-time-limit" else 0.05)
+
+
+@pytest.mark.parametrize("rule", ["al", "sail", "strsil"])
+def test_rules_learn_the_known_greedy_values(rule: str) -> None:
+    """With deterministic rewards no return beats V*, so max_b Q is V* and the best action is the right one."""
+    for probe in ("probe-action", "probe-chain"):
+        program = probe_program(probe, f"{rule}-dqn")
+        state, _, _ = program.advance(program.init(), 0, program.config.steps)
+        params = jax.tree.map(lambda x: x[0], state.learner.params)
+        for observation, values in program.env.optimal_values(DISCOUNT):  # type: ignore[attr-defined]
+            q = np.asarray(params(jnp.array(observation)))
+            assert q.argmax() == np.argmax(values)
+            assert q.max() == pytest.approx(max(values), abs=0.12)
+            gap, optimal_gap = q.max() - q.min(), max(values) - min(values)
+            if rule == "al":  # AL's fixed point: gap / (1 - alpha), far wider
+                assert gap > 2 * optimal_gap
+
+
+def test_a_time_limit_treated_as_death_has_the_value_of_a_death() -> None:
+    """probe-time-limit pays 1 a step for 5 steps: with death at the limit, no state is worth 1/(1-gamma) = 10."""
+    program = probe_program("probe-time-limit", "dqn", time_limit_is_terminal=True)
+    state, _, _ = program.advance(program.init(), 0, program.config.steps)
+    q = jax.tree.map(lambda x: x[0], state.learner.params)(jnp.array([1.0, 1.0]))
+    # Time is not observed, so one value serves all five ages: Q = 1 + 0.9 * 4/5 * Q, which gives 1 / 0.28 = 3.57.
+    np.testing.assert_allclose(q, [1 / 0.28] * 2, atol=0.5)
