@@ -2,8 +2,8 @@
 
     python benchmarks/kdt_learning.py --seeds 20 --out benchmarks/results/kdt_learning.csv
 
-Every agent trains with `sail train`'s own defaults, so each row is also `sail train ENV --agent AGENT --seeds N`. A seed
-counts as solved at a step if every evaluation episode there ends with the treasure.
+Every agent trains with `sail train`'s own defaults, so each row is also `sail train ENV --agent AGENT --seeds N`.
+A seed counts as solved at a step if every evaluation episode there ends with the treasure.
 """
 
 from __future__ import annotations

@@ -135,7 +135,13 @@ def test_settings_may_stand_anywhere_and_in_both_spellings() -> None:
 def test_help_names_every_setting(capsys: Any) -> None:
     assert main(["train", "--help"]) == 0
     out = capsys.readouterr().out
-    for flag in ("--rule.alpha 0.9", "--env.time-limit 100", "--learning.batch-size 32", "--seeds 1", "--agent.hidden 64,64"):
+    for flag in (
+        "--rule.alpha 0.9",
+        "--env.time-limit 100",
+        "--learning.batch-size 32",
+        "--seeds 1",
+        "--agent.hidden 64,64",
+    ):
         assert flag in out
     assert main([]) == 0
 

@@ -54,9 +54,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="sail", description="Self-Imitation Advantage Learning.", epilog=EPILOG, allow_abbrev=False
-    )
+    parser = _Parser(prog="sail", description="Self-Imitation Advantage Learning.", epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"sail {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
 
@@ -183,7 +181,9 @@ def _eval(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     if options.json:
         print(json.dumps(result))
         return 0
-    print(f"{run.config.agent_name} on {run.config.env.name} at step {result['step']:,}, epsilon {result['epsilon']:g}:")
+    print(
+        f"{run.config.agent_name} on {run.config.env.name} at step {result['step']:,}, epsilon {result['epsilon']:g}:"
+    )
     print(f"  return  {result['mean_return']:.3f} ± {result['std_return']:.3f} (mean and standard deviation)")
     print(f"  length  {result['mean_length']:.1f} steps")
     print(f"  success {result['success_rate']:.0%} of {result['episodes']} episodes, {result['seeds']} seed(s)")

@@ -8,155 +8,29 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from sail.agents import names
 from sail.envs import SETTINGS as ENV_SETTINGS
-from sail.envs.settings import EnvSettings, Probability, settings
+from sail.envs.settings import EnvSettings, settings
 from sail.errors import BadInputError, unknown_name
 from sail.rules import RULES
-
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a whole number")
-    return value
-
-
-Int = Annotated[int, BeforeValidator(_no_bool)]
-Count = Annotated[Int, Field(ge=1, le=2**31 - 1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-DecayRate = Annotated[float, Field(ge=0, lt=1)]
-
-
-@settings
-class AgentSettings:
-    """The base agent."""
-
-    base: Literal["dqn"] = "dqn"
-    """The base agent; with the rule's name it makes the agent's, as in sail-dqn."""
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (64, 64)
-    """Widths of the hidden layers."""
-    loss: Literal["huber", "squared"] = "huber"
-    """Loss of the temporal-difference error."""
-    discount: DecayRate = 0.99
-    """gamma, for bootstrapping and for observed returns alike."""
-
-
-@settings
-class RuleSettings:
-    """What is added to the reward: see sail/rules.py."""
-
-    name: str = "sail"
-    """bellman, al, sail, strsil or munchausen."""
-    alpha: DecayRate = 0.9
-    """Weight of the bonus."""
-    clip: Annotated[float | None, Field(ge=0)] = 1.0
-    """Bound of the bonus before alpha; none for no bound. Advantage Learning's default is none."""
-    tau: Positive = 0.03
-    """Temperature of the munchausen rule; the others do not use it."""
-
-    def __post_init__(self) -> None:
-        if self.name not in RULES:
-            raise unknown_name("rule", self.name, RULES)
-
-
-@settings
-class ReplaySettings:
-    """The replay ring."""
-
-    capacity: Count = 40_000
-    """Observations kept, over all environments of one seed."""
-    n_step: Annotated[Int, Field(ge=1, le=100)] = 1
-    """Rewards summed before bootstrapping; the bonus belongs to the first."""
-    finished_only: bool = False
-    """Sample only episodes that have ended, as the authors' code does; Alg. 1 samples them all."""
-    time_limit_is_terminal: bool = False
-    """Treat a cut-off episode as a death, as Dopamine does, instead of bootstrapping from its last observation."""
-
-
-@settings
-class AdamSettings:
-    """Adam; Dopamine's numbers for Atari are learning_rate 6.25e-5 and eps 1.5e-4."""
-
-    name: Literal["adam"] = "adam"
-    learning_rate: Positive = 3e-4
-    b1: DecayRate = 0.9
-    b2: DecayRate = 0.999
-    eps: Positive = 1e-8
-
-
-@settings
-class RMSPropSettings:
-    """RMSProp in TensorFlow's form, with the paper's numbers."""
-
-    name: Literal["rmsprop"] = "rmsprop"
-    learning_rate: Positive = 2.5e-4
-    decay: DecayRate = 0.95
-    eps: Positive = 1e-5
-    """Added inside the square root."""
-    centered: bool = True
-    """Divide by the standard deviation of the gradient instead of its root mean square."""
-    initial_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    """Where the second moment starts."""
-
-
-OptimiserSettings = AdamSettings | RMSPropSettings
-_OPTIMISERS: dict[str, Any] = {"adam": AdamSettings, "rmsprop": RMSPropSettings}
-
-
-@settings
-class ExplorationSettings:
-    """Epsilon-greedy exploration."""
-
-    start: Probability = 1.0
-    """Epsilon until learning starts."""
-    end: Probability = 0.1
-    """Epsilon at the end of the decay, and from then on."""
-    decay_steps: Count = 250_000
-    """Steps from start to end, linearly."""
-
-
-@settings
-class LearningSettings:
-    """How often and on what the network is updated. All periods are in agent steps."""
-
-    num_envs: Annotated[Int, Field(ge=1, le=65_536)] = 8
-    """Environments stepped together, for each seed."""
-    batch_size: Annotated[Int, Field(ge=1, le=65_536)] = 32
-    """Transitions in one update."""
-    update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4
-    """Steps for each update."""
-    target_period: Count = 400
-    """Steps between two copies of the network to the target network."""
-    starts: Count = 2_000
-    """Steps before the first update."""
-    max_block: Count = 256
-    """Most steps taken at once between updates; fewer where the periods do not divide by it."""
-
-
-@settings
-class EvaluationSettings:
-    """Evaluation phases: greedy but for an epsilon of their own, and nothing is learned from them."""
-
-    period: Count = 25_000
-    """Steps between two phases; each also writes a line of metrics."""
-    episodes: Annotated[Int, Field(ge=1, le=100_000)] = 8
-    """Episodes in a phase."""
-    epsilon: Probability = 0.0
-    """Epsilon while evaluating; the paper's for Atari is 0.001."""
-
-
-@settings
-class CheckpointSettings:
-    """Checkpoints hold everything: a run killed and resumed ends in the same bits."""
-
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
-    """Seconds between two checkpoints, at the least; 0 for one after every evaluation phase."""
-    keep: Annotated[Int, Field(ge=1, le=1000)] = 2
-    """Newest checkpoints kept."""
+from sail.settings import (
+    OPTIMISERS,
+    AdamSettings,
+    AgentSettings,
+    CheckpointSettings,
+    Count,
+    EvaluationSettings,
+    ExplorationSettings,
+    Int,
+    LearningSettings,
+    OptimiserSettings,
+    ReplaySettings,
+    RuleSettings,
+)
 
 
 @settings
@@ -222,7 +96,7 @@ def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] 
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> Config:
-    """Validates a nested mapping, such as a parsed config.yaml; one sentence says what is wrong with it."""
+    """Validates a nested mapping, such as a parsed config.yaml."""
     try:
         config = _CONFIG.validate_python(tree)
     except ValidationError as error:
@@ -244,6 +118,13 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+Node = TypeVar("Node")
+
+
+def _changed(node: Node, **changes: Any) -> Node:
+    return cast(Node, dataclasses.replace(cast(Any, node), **changes))
+
+
 def _aligned(config: Config) -> Config:
     """Steps and periods rounded up to whole updates of all environments, and the ring checked for its size."""
     unit = math.lcm(config.learning.num_envs, config.learning.update_period)
@@ -251,11 +132,11 @@ def _aligned(config: Config) -> Config:
     def up(steps: int) -> int:
         return -(-steps // unit) * unit
 
-    config = dataclasses.replace(
+    config = _changed(
         config,
         steps=up(config.steps),
-        learning=dataclasses.replace(config.learning, target_period=up(config.learning.target_period)),
-        evaluation=dataclasses.replace(config.evaluation, period=up(config.evaluation.period)),
+        learning=_changed(config.learning, target_period=up(config.learning.target_period)),
+        evaluation=_changed(config.evaluation, period=up(config.evaluation.period)),
     )
     needed = max(2 * config.block_steps // config.learning.num_envs, config.replay.n_step + 1)
     if config.ring_length < needed:
@@ -271,7 +152,7 @@ def _sentence(error: ValidationError) -> str:
     problem = error.errors()[0]
     loc = [str(part) for part in problem["loc"]]
     # pydantic adds the chosen member of a union to the path; it is no key of ours.
-    member = loc.pop(1) if len(loc) > 1 and loc[1] in (*ENV_SETTINGS, *_OPTIMISERS) else None
+    member = loc.pop(1) if len(loc) > 1 and loc[1] in (*ENV_SETTINGS, *OPTIMISERS) else None
     dotted = ".".join(loc)
     if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
         return str(unknown_name("setting", dotted, [".".join([*loc[:-1], name]) for name in _fields(loc[:-1], member)]))
@@ -292,6 +173,6 @@ def _sentence(error: ValidationError) -> str:
 
 def _fields(section: list[str], member: str | None) -> list[str]:
     """The settings in a section: the environment's and the optimiser's depend on which was chosen."""
-    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
-    chosen = {**ENV_SETTINGS, **_OPTIMISERS}.get(member or "") or type(defaults[section[0]]) if section else Config
-    return [field.name for field in dataclasses.fields(chosen)]
+    defaults = {field.name: field.default for field in dataclasses.fields(cast(Any, Config))}
+    chosen = {**ENV_SETTINGS, **OPTIMISERS}.get(member or "") or type(defaults[section[0]]) if section else Config
+    return [field.name for field in dataclasses.fields(cast(Any, chosen))]

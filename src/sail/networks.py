@@ -31,8 +31,8 @@ class MLP(eqx.Module):
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], key: Array) -> None:
         sizes = (inputs, *hidden)
-        keys = jax.random.split(key, max(len(hidden), 1))
-        self.layers = tuple(Dense(*pair, key=k) for *pair, k in zip(sizes, sizes[1:], keys, strict=False))
+        keys = jax.random.split(key, len(hidden))
+        self.layers = tuple(Dense(sizes[i], sizes[i + 1], keys[i]) for i in range(len(hidden)))
 
     def __call__(self, observation: Array) -> Array:
         """[..., inputs] of any dtype to [..., features]."""
@@ -51,7 +51,7 @@ class QNetwork(eqx.Module):
     def __init__(self, inputs: int, hidden: tuple[int, ...], num_actions: int, key: Array) -> None:
         torso_key, head_key = jax.random.split(key)
         self.torso = MLP(inputs, hidden, torso_key)
-        self.head = Dense(hidden[-1] if hidden else inputs, num_actions, head_key)
+        self.head = Dense(hidden[-1], num_actions, head_key)
 
     def __call__(self, observation: Array) -> Array:
         """[..., inputs] to action-values [..., A]."""

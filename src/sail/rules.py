@@ -133,7 +133,7 @@ def parts(
     clip: float | None = 1.0,
     tau: float = 0.03,
 ) -> tuple[Array, Array]:
-    """The bonus split in two: what it would be without the return, and what the return (self-imitation) adds to that."""
+    """The bonus split in two: what it would be without the return, and what the return (self-imitation) adds."""
     nothing_known = _numpy_for(q_tm1, g_tm1).full_like(g_tm1, UNKNOWN_RETURN, dtype=q_tm1.dtype)
     advantage_part = bonus(name, q_tm1, a_tm1, nothing_known, alpha, clip, tau)
     return advantage_part, bonus(name, q_tm1, a_tm1, g_tm1, alpha, clip, tau) - advantage_part

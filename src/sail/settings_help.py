@@ -8,7 +8,7 @@ import inspect
 import textwrap
 from typing import Any
 
-from sail.config import Config, make_config
+from sail.config import make_config
 
 
 def settings_help(env: str = "kdt", agent: str = "sail-dqn") -> str:
@@ -48,6 +48,3 @@ def _field_docs(cls: type[Any]) -> dict[str, str]:
 
 def _first_sentence(text: str | None) -> str:
     return " ".join((text or "").split())
-
-
-__all__ = ["Config", "settings_help"]

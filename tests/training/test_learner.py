@@ -13,8 +13,9 @@ import pytest
 
 import sail
 from sail import replay
-from sail.config import RuleSettings, make_config
+from sail.config import make_config
 from sail.rules import RULES
+from sail.settings import RuleSettings
 from sail.training.on_device import Program
 
 DISCOUNT = 0.9
@@ -157,7 +158,12 @@ def test_nothing_is_learned_from_nothing() -> None:
 
 def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:
     finals = []
-    for agent, rule in (("dqn", {}), ("sail-dqn", {"alpha": 0.0}), ("al-dqn", {"alpha": 0.0}), ("strsil-dqn", {"alpha": 0.0})):
+    for agent, rule in (
+        ("dqn", {}),
+        ("sail-dqn", {"alpha": 0.0}),
+        ("al-dqn", {"alpha": 0.0}),
+        ("strsil-dqn", {"alpha": 0.0}),
+    ):
         config = make_config("kdt", agent, {"steps": 4000, "seed": 5, "rule": rule, "env": {"key_reward": 1.0}})
         program = Program(config)
         state, _, _ = program.advance(program.init(), 0, 4000)

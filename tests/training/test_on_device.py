@@ -107,7 +107,7 @@ def test_exploration_follows_its_schedule() -> None:
     used = actions[: 8000 // 8]
     counts = np.bincount(used.ravel(), minlength=4)
     assert counts.min() > 0.2 * counts.sum()
-    program, state, _ = run(400, [400], exploration={"start": 0.0, "end": 0.0}, learning={"starts": 100_000})
+    _, state, _ = run(400, [400], exploration={"start": 0.0, "end": 0.0}, learning={"starts": 100_000})
     params = jax.tree.map(lambda x: x[0], state.learner.params)
     ring = jax.tree.map(lambda x: np.asarray(x[0]), state.ring)
     for row in range(8):

@@ -1,4 +1,4 @@
-"""Runs on disk: what is in the folder, and that a kill, a damaged checkpoint or a bad loss loses nothing it need not."""
+"""Runs on disk: what is in the folder, and that no kill, damage or bad loss costs more than it must."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def test_the_run_folder_has_what_the_design_says(train_tiny: Train) -> None:
     assert provenance["versions"]["jax"] and provenance["hardware"]["cores"] >= 1
     assert sail.config.config_from_tree(tree) == run.config  # every setting is in the file
     rows = run.metrics()
-    assert [(row["step"], row["seed"]) for row in rows] == [(s, seed) for s in (400, 800, 1200, 1600) for seed in (3, 4)]
+    assert [(row["step"], row["seed"]) for row in rows] == [
+        (s, seed) for s in (400, 800, 1200, 1600) for seed in (3, 4)
+    ]
     needed = {"loss", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "stale_share"}
     needed |= {"action_gap", "max_q", "eval_return", "train_return", "epsilon", "updates"}
     assert all(needed <= row.keys() and all(row[name] is not None for name in needed) for row in rows[2:])
@@ -251,7 +253,9 @@ def test_a_loaded_agent_plays(train_tiny: Train) -> None:
 @given(
     arrays=st.dictionaries(
         st.sampled_from("abcdef"),
-        st.sampled_from([np.float32(1.5), np.zeros((2, 0), np.int8), np.array([True, False]), np.arange(6).reshape(2, 3)]),
+        st.sampled_from(
+            [np.float32(1.5), np.zeros((2, 0), np.int8), np.array([True, False]), np.arange(6).reshape(2, 3)]
+        ),
         min_size=1,
     ),
     step=st.integers(0, 10**11),
@@ -263,7 +267,10 @@ def test_checkpoints_give_back_what_they_were_given(
     import jax.numpy as jnp
 
     folder = tmp_path_factory.mktemp("checkpoints")
-    state = {"arrays": {k: jnp.asarray(v) for k, v in arrays.items()}, "key": jax.random.split(jax.random.key(step % 97), 3)}
+    state = {
+        "arrays": {k: jnp.asarray(v) for k, v in arrays.items()},
+        "key": jax.random.split(jax.random.key(step % 97), 3),
+    }
     checkpoint.save_checkpoint(folder, step, state, {"more": 1}, keep=1)
     loaded, meta, notes = checkpoint.load_newest(folder, jax.eval_shape(lambda: state))
     assert meta["step"] == step and meta["more"] == 1 and not notes

@@ -37,7 +37,9 @@ def save_summary(run: Path, to: Path | None = None) -> Path:
     if route:
         draw_grid(axes[1], route["grid"], route["cells"])
         reached = "takes the treasure" if route["success"] else "does not get there"
-        axes[1].set_title(f"greedy policy of seed {route['seed']}: {reached}, {len(route['cells']) - 1} steps", fontsize=10)
+        axes[1].set_title(
+            f"greedy policy of seed {route['seed']}: {reached}, {len(route['cells']) - 1} steps", fontsize=10
+        )
     to = to or run / "summary.png"
     figure.savefig(to, dpi=130)
     return to
@@ -53,7 +55,10 @@ def save_grid(grid: Sequence[str], to: Path) -> Path:
 
 def draw_curve(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     """Return against steps, while training and in evaluation: the mean over seeds, and the range of the seeds."""
-    for key, label, colour in (("train_return", "training (exploring)", "#7a8b99"), ("eval_return", "evaluation (greedy)", ROUTE)):
+    for key, label, colour in (
+        ("train_return", "training (exploring)", "#7a8b99"),
+        ("eval_return", "evaluation (greedy)", ROUTE),
+    ):
         steps, table = _by_step(rows, key)
         if not steps.size:
             continue

@@ -30,19 +30,18 @@ SETTINGS: dict[str, type[Any]] = {
 
 def make(env: str | EnvSettings, **settings: Any) -> JaxEnv[Any]:
     """An environment by name or by its settings: `make("kdt", slip=0.1)`."""
-    if isinstance(env, str):
-        if env not in SETTINGS:
-            raise unknown_name("environment", env, SETTINGS)
-        env = SETTINGS[env](name=env, **settings)
+    if isinstance(env, str) and env not in SETTINGS:
+        raise unknown_name("environment", env, SETTINGS)
+    chosen: EnvSettings = SETTINGS[env](name=env, **settings) if isinstance(env, str) else env
     # Imported here, so that reading settings does not cost the import of jax.
     from sail.envs.deep_sea import DeepSea
     from sail.envs.kdt import KeyDoorTreasure
     from sail.envs.probes import Probe
 
-    match env:
+    match chosen:
         case KeyDoorTreasureSettings():
-            return KeyDoorTreasure(env)
+            return KeyDoorTreasure(chosen)
         case DeepSeaSettings():
-            return DeepSea(env)
+            return DeepSea(chosen)
         case ProbeSettings():
-            return Probe(env)
+            return Probe(chosen)

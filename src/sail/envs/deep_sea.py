@@ -30,7 +30,7 @@ class DeepSea:
 
     def __init__(self, settings: DeepSeaSettings | None = None) -> None:
         self.settings = settings = settings or DeepSeaSettings()
-        self.observation_shape = (settings.size**2,)
+        self.observation_shape: tuple[int, ...] = (settings.size**2,)
         self.max_episode_steps = settings.size
         rng = np.random.RandomState(settings.mapping_seed)  # bsuite's generator, so that its seeds mean the same here
         self.right_action = rng.binomial(1, 0.5, (settings.size, settings.size)).astype(np.int32)

@@ -17,7 +17,9 @@ MOVES = ("up", "down", "left", "right")
 
 
 def _cells(sign: str) -> np.ndarray[Any, np.dtype[np.int32]]:
-    return np.array([(r, c) for r, row in enumerate(KEY_DOOR_TREASURE) for c, cell in enumerate(row) if cell == sign], np.int32)
+    return np.array(
+        [(r, c) for r, row in enumerate(KEY_DOOR_TREASURE) for c, cell in enumerate(row) if cell == sign], np.int32
+    )
 
 
 _WALLS = np.array([[cell == "#" for cell in row] for row in KEY_DOOR_TREASURE])
@@ -47,7 +49,7 @@ class KeyDoorTreasure:
         self._has_apples = isinstance(settings, AppleKeyDoorTreasureSettings)
         self._apple_reward = settings.apple_reward if isinstance(settings, AppleKeyDoorTreasureSettings) else 0.0
         flags = 2 + len(_APPLES) * self._has_apples + settings.timed
-        self.observation_shape = (int(_FLOOR.max()) + 1 + flags,)
+        self.observation_shape: tuple[int, ...] = (int(_FLOOR.max()) + 1 + flags,)
         # Everything seen is a yes or a no, and fits in a byte, except for the time left.
         self.observation_dtype = jnp.float32 if settings.timed else jnp.uint8
         self.max_episode_steps = settings.time_limit
@@ -62,7 +64,7 @@ class KeyDoorTreasure:
         return KdtState(cell, jnp.array(False), jnp.array(False), apples, jnp.array(0, jnp.int32))
 
     def observe(self, state: KdtState) -> Array:
-        """The cell (one-hot over the floor), key held, door open, apples left, and the time left where that is part of the task."""
+        """The cell (one-hot over the floor), key held, door open, apples left, and in a timed task the time left."""
         position = jnp.asarray(_FLOOR)[state.cell[0], state.cell[1]] == jnp.arange(_FLOOR.max() + 1)
         parts = [position, state.has_key[None], state.door_open[None]]
         if self._has_apples:

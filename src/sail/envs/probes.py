@@ -42,7 +42,7 @@ class Probe:
         self._kind = settings.name.removeprefix("probe-")
         lengths = {"discount": 2, "chain": settings.length}
         self._length = lengths.get(self._kind, 1)
-        self.observation_shape = (1 + self._length,)
+        self.observation_shape: tuple[int, ...] = (1 + self._length,)
         self.max_episode_steps = {"chain": 20 * settings.length, "time-limit": settings.length}.get(
             self._kind, self._length
         )

@@ -1,8 +1,9 @@
 """The (environment, time) ring: what is stored, how it grows, and how returns reach it.
 
-Each environment has a row of its own, written round and round. A slot holds an observation and what followed it: action,
-reward, and whether the episode ended there. The last observation of an episode, after which nothing follows, has a slot
-too (`CLOSING`), so an episode of L steps takes L + 1 slots and the state to bootstrap from is always the next slot.
+Each environment has a row of its own, written round and round. A slot holds an observation and what followed it:
+action, reward, and whether the episode ended there. The last observation of an episode, after which nothing follows,
+has a slot too (`CLOSING`), so an episode of L steps takes L + 1 slots, and the state to bootstrap from is always the
+next slot.
 """
 
 from __future__ import annotations

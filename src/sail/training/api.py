@@ -118,7 +118,7 @@ def set_up_jax(seeds: int) -> None:
     Neither has an effect on what is computed. The first works only before JAX has started up; whoever has chosen a
     cache of their own keeps it.
     """
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.values["jax_compilation_cache_dir"] is None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sail" / "compiled"
         jax.config.update("jax_compilation_cache_dir", str(cache))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

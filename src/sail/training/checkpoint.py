@@ -52,7 +52,7 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 def load_newest(folder: Path, like: State) -> tuple[State, dict[str, Any], list[str]]:
     """The newest usable checkpoint, shaped like `like`; its meta data; and a sentence for each one passed over."""
-    passed_over = []
+    passed_over: list[str] = []
     for path in reversed(list_checkpoints(folder)):
         try:
             state, meta = _load(path, like)
@@ -72,7 +72,9 @@ def _load(path: Path, like: State) -> tuple[State, dict[str, Any]]:
     if not isinstance(meta, dict) or not isinstance(meta.get("step"), int):
         raise DamagedCheckpointError("meta.json is not what sail writes")
     if meta.get("schema") != SCHEMA:
-        raise BadInputError(f"{path} has checkpoint schema {meta.get('schema')}, and this version of sail reads {SCHEMA}.")
+        raise BadInputError(
+            f"{path} has checkpoint schema {meta.get('schema')}, and this version of sail reads {SCHEMA}."
+        )
     if hashlib.sha256(content).hexdigest() != meta.get("sha256"):
         raise DamagedCheckpointError("its state is not the one that was written")
     try:

@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from sail import replay, rules
 from sail.agents.base import Agent, Params
-from sail.config import ReplaySettings, RuleSettings
+from sail.settings import ReplaySettings, RuleSettings
 
 
 class LearnerState(NamedTuple):
@@ -44,7 +44,7 @@ class Learner:
 
     agent: Agent
     rule: RuleSettings
-    replay: ReplaySettings
+    sampling: ReplaySettings
     optimiser: optax.GradientTransformation
     discount: float
     batch_size: int
@@ -67,15 +67,15 @@ class Learner:
             ring,
             key,
             num_updates * self.batch_size,
-            n_step=self.replay.n_step,
-            finished_only=self.replay.finished_only,
+            n_step=self.sampling.n_step,
+            finished_only=self.sampling.finished_only,
         )
         batch = replay.gather(
             ring,
             slots,
             discount=self.discount,
-            n_step=self.replay.n_step,
-            time_limit_is_terminal=self.replay.time_limit_is_terminal,
+            n_step=self.sampling.n_step,
+            time_limit_is_terminal=self.sampling.time_limit_is_terminal,
         )
         targets = self._targets(state.target, batch)
         minibatches = jax.tree.map(

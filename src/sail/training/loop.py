@@ -101,9 +101,7 @@ def run_training(run: RunFolder, reporter: Reporter, *, resume: bool) -> dict[st
                 _save(run, step, state, seconds)
                 last_saved = time.monotonic()
             if stop.is_set() and step < config.steps:
-                raise InterruptedTrainingError(
-                    f"Interrupted at step {step:,}; go on with 'sail resume {run.path}'."
-                )
+                raise InterruptedTrainingError(f"Interrupted at step {step:,}; go on with 'sail resume {run.path}'.")
     return _finish(run, program, state, seconds)
 
 
@@ -121,7 +119,7 @@ class Evaluator:
         settings = self.program.config.evaluation
         epsilon = settings.epsilon if epsilon is None else epsilon
         scores = self._play(state.learner.params, step, epsilon, episodes=episodes or settings.episodes)
-        return Scores(*[np.asarray(x) for x in scores])
+        return jax.tree.map(np.asarray, scores)
 
     def _play_seeds(self, params: Any, step: Any, epsilon: Any, episodes: int) -> Scores:
         config = self.program.config

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 
 from sail.config import Config
@@ -25,7 +26,7 @@ class Phase:
         """The arrays of one slice, and the steps it was long."""
         first, self.step = self.step, self.step + num_steps
         self._diagnostics.append({name: np.asarray(x) for name, x in diagnostics._asdict().items()})
-        self._episodes.append(self._episode_rows(Episodes(*[np.asarray(x) for x in episodes]), first))
+        self._episodes.append(self._episode_rows(jax.tree.map(np.asarray, episodes), first))
 
     def first_bad_step(self) -> tuple[int, int] | None:
         """Seed and step of the first round of updates whose loss was not finite, if there is one."""

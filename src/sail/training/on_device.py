@@ -62,7 +62,7 @@ class Program:
         self.learner = Learner(
             agent=self.agent,
             rule=config.rule,
-            replay=config.replay,
+            sampling=config.replay,
             optimiser=make_optimiser(config.optimiser),
             discount=config.agent.discount,
             batch_size=config.learning.batch_size,
@@ -121,7 +121,10 @@ class Program:
             state.learner,
         )
         target = lax.cond(
-            step % learning.target_period == 0, lambda both: both[0], lambda both: both[1], (learner.params, learner.target)
+            step % learning.target_period == 0,
+            lambda both: both[0],
+            lambda both: both[1],
+            (learner.params, learner.target),
         )
         return SeedState(learner._replace(target=target), ring, walkers, key), (diagnostics, episodes)
 
@@ -165,7 +168,9 @@ class Program:
                 walkers.age,
             )
             fresh = jax.vmap(self.env.reset)(keys[:, 1])
-            walkers = _where(ended, Walkers(fresh, jnp.zeros_like(score), jnp.zeros_like(length)), Walkers(state, score, length))
+            walkers = _where(
+                ended, Walkers(fresh, jnp.zeros_like(score), jnp.zeros_like(length)), Walkers(state, score, length)
+            )
             return walkers, (steps, Episodes(ended, score, length, outcome.success))
 
         walkers, (steps, episodes) = lax.scan(one_step, walkers, inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import optax
 
-from sail.config import AdamSettings, OptimiserSettings
+from sail.settings import AdamSettings, OptimiserSettings
 
 
 def make_optimiser(settings: OptimiserSettings) -> optax.GradientTransformation:

@@ -15,7 +15,7 @@ from sail.training.on_device import Program
 
 def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] | None:
     """The cells that one greedy episode visits, with the map they are on; None where there is no map."""
-    env = program.env
+    env: Any = program.env
     grid = env_map(program.config.env)
     if grid is None:
         return None

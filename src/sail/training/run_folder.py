@@ -40,7 +40,9 @@ class RunFolder:
         """A new run folder, which must not exist yet, with its config.yaml."""
         path = Path(path)
         if path.exists() or path.is_symlink():
-            raise BadInputError(f"The output folder {path} exists already: name another, or resume it with 'sail resume'.")
+            raise BadInputError(
+                f"The output folder {path} exists already: name another, or resume it with 'sail resume'."
+            )
         tree = config_to_tree(config) | {"provenance": provenance}
         text = f"# sail train: {config.agent_name} on {config.env.name}\n" + yaml.safe_dump(tree, sort_keys=False)
         try:
