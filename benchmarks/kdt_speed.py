@@ -74,7 +74,7 @@ class Contestant:
 
 
 def configure(agent: str, seeds: int = 1) -> Config:
-    """The work, and otherwise sail's defaults. Epsilon is low from the first update on, so that all of a run is alike."""
+    """The work, and otherwise sail's defaults. Epsilon is low from the first update on: all of a run is alike."""
     work = {
         "seeds": seeds,
         "agent": {"hidden": (64, 64)},
