@@ -1,6 +1,7 @@
 """Who learns Key-Door-Treasure? Success rates of the paper's rules at one fixed budget, with 95 % intervals.
 
     python benchmarks/kdt_learning.py --seeds 20 --out benchmarks/results/kdt_learning.csv
+    python benchmarks/kdt_learning.py --seeds 100 --env.slip 0.1      # any setting of sail train
 
 Every agent trains with `sail train`'s own defaults, so each row is also `sail train ENV --agent AGENT --seeds N`.
 A seed counts as solved at a step if every evaluation episode there ends with the treasure.
@@ -21,11 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 import sail
+from sail.cli import split_settings
 from sail.training.provenance import provenance
 
 AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "munchausen-dqn")
 ENVS = ("kdt", "apple-kdt")
-FIELDS = ["env", "agent", "seeds", "step", "solved", "share", "low", "high", "reached", "seconds"]
+FIELDS = ["env", "settings", "agent", "seeds", "step", "solved", "share", "low", "high", "reached", "seconds"]
 
 
 def wilson(solved: int, seeds: int, z: float = 1.96) -> tuple[float, float]:
@@ -36,17 +38,21 @@ def wilson(solved: int, seeds: int, z: float = 1.96) -> tuple[float, float]:
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
-def measure(env: str, agent: str, seeds: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
+def measure(env: str, agent: str, seeds: int, steps: int, settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Trains one agent and returns a row for each evaluated step."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        run = sail.train(env, agent, out=Path(folder) / "run", seeds=seeds, **settings)
+        config = sail.make_config(env, agent, {"seeds": seeds, "steps": steps, **settings})
+        run = sail.train_config(config, out=Path(folder) / "run")
         metrics, episodes = run.metrics(), run.episodes()
     seconds = time.monotonic() - started
     first_reached = np.full(seeds, np.inf)
     for episode in episodes:
         if episode["success"]:
             first_reached[episode["seed"]] = min(first_reached[episode["seed"]], episode["step"])
+    changed = " ".join(
+        f"{section}.{name}={value}" for section, tree in settings.items() for name, value in tree.items()
+    )
     rows = []
     for step in sorted({row["step"] for row in metrics}):
         solved = sum(row["eval_success"] == 1.0 for row in metrics if row["step"] == step)
@@ -54,6 +60,7 @@ def measure(env: str, agent: str, seeds: int, settings: dict[str, Any]) -> list[
         rows.append(
             {
                 "env": env,
+                "settings": changed,
                 "agent": agent,
                 "seeds": seeds,
                 "step": step,
@@ -76,11 +83,12 @@ def main() -> None:
     parser.add_argument("--agents", nargs="+", default=AGENTS)
     parser.add_argument("--envs", nargs="+", default=ENVS)
     parser.add_argument("--out", type=Path, help="CSV to write")
-    options = parser.parse_args()
+    options, rest = parser.parse_known_args()
+    _, settings = split_settings(rest)
     rows: list[dict[str, Any]] = []
     for env in options.envs:
         for agent in options.agents:
-            rows += measure(env, agent, options.seeds, {"steps": options.steps})
+            rows += measure(env, agent, options.seeds, options.steps, settings)
             print(f"{env} {agent}: {rows[-1]['solved']} of {options.seeds} in {rows[-1]['seconds']} s", flush=True)
     show(rows)
     if options.out:

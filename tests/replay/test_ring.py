@@ -141,14 +141,18 @@ def watch(stream: Steps, discount: float, block: int, length: int) -> tuple[jax.
     return jax.lax.scan(feed, init((), jnp.float32, stream.action.shape[1], length), blocks)[1]
 
 
-def assert_same_transitions(reference: ReferenceBuffer, seen: tuple[np.ndarray, np.ndarray], n_step: int, **chosen):
-    """Every eligible slot holds what the reference has there, and there are no others. Ids sort like the reference."""
+def side_by_side(reference: ReferenceBuffer, seen: tuple[np.ndarray, np.ndarray], n_step: int, **chosen: bool):
+    """[N, column] of every eligible slot, and of every transition of the reference; ids sort like the reference."""
     usable, columns = (x[n_step - 1] for x in seen)
     found = columns[int(chosen["time_limit_is_terminal"])][:, usable[int(chosen["finished_only"])]].T
-    found = found[np.argsort(found[:, 1])]
-    expected = np.array(reference.transitions(n_step, **chosen)).reshape(-1, 7)
-    np.testing.assert_array_equal(found[:, [0, 1, 2, 5]], expected[:, [0, 1, 2, 5]])
-    np.testing.assert_allclose(found, expected, **TOLERANCE)
+    return found[np.argsort(found[:, 1])], np.array(reference.transitions(n_step, **chosen)).reshape(-1, 7)
+
+
+def assert_same_transitions(pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
+    """One comparison for many looks, because each costs more than a look."""
+    assert [len(found) for found, _ in pairs] == [len(expected) for _, expected in pairs]
+    found, expected = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    np.testing.assert_allclose(found, expected, **TOLERANCE)  # no id is large enough to be mistaken for another
 
 
 # The ring and the reference, after every block ------------------------------------------------------------------------
@@ -163,13 +167,14 @@ def test_every_transition_is_that_of_the_reference(num_envs, length, block):
     def check(plans, discount, n_step, swap):
         stream = make_stream(plans, num_steps)
         usable, columns = jax.device_get(watch(stream, discount, block, length))
-        reference = ReferenceBuffer(num_envs, length, discount)
+        reference, pairs = ReferenceBuffer(num_envs, length, discount), []
         for index, steps in enumerate(blocks_of(stream, [block] * (num_steps // block))):
             add_to(reference, steps)
             seen = usable[index], columns[index]
             for only in BOTH:
                 chosen = dict(finished_only=only, time_limit_is_terminal=only ^ swap)
-                assert_same_transitions(reference, seen, n_step, **chosen)
+                pairs.append(side_by_side(reference, seen, n_step, **chosen))
+        assert_same_transitions(pairs)
 
     check()
 
@@ -191,11 +196,11 @@ def assert_same_slots(reference: ReferenceBuffer, ring: Ring) -> None:
         np.testing.assert_array_equal(unused, np.full_like(unused, UNKNOWN_RETURN))
 
 
-@many(max_examples=120)
+@many(max_examples=100)
 @given(
     episode_plans(3, 24),
     discounts,
-    st.lists(st.tuples(st.sampled_from([1, 2, 3, 6]), st.booleans()), min_size=1, max_size=20),
+    st.lists(st.tuples(st.sampled_from([1, 3, 6]), st.booleans()), min_size=1, max_size=20),
 )
 def test_blocks_of_any_size_and_returns_filled_late(plans, discount, feeds):
     """Blocks up to the largest that fits; returns are filled after some blocks only, and then all are there."""
@@ -210,7 +215,8 @@ def test_blocks_of_any_size_and_returns_filled_late(plans, discount, feeds):
             assert_same_slots(reference, jax.device_get(ring))
             seen = jax.device_get(look_jit(ring, discount))
             for n_step, only in product((1, 3), BOTH):
-                assert_same_transitions(reference, seen, n_step, finished_only=only, time_limit_is_terminal=not only)
+                chosen = dict(finished_only=only, time_limit_is_terminal=not only)
+                assert_same_transitions([side_by_side(reference, seen, n_step, **chosen)])
 
 
 @many(max_examples=60)
@@ -339,16 +345,22 @@ def test_a_running_episode_has_the_placeholder():
 
 
 def test_a_window_bounds_what_is_looked_at():
-    ring, length = init((), jnp.float32, 1, 12), 12
-    (steps,) = blocks_of(make_stream([[(5, TERMINATED)]], 5), [5])
-    ring = extend_jit(ring, steps)  # five steps and the closing slot
+    # Five steps and the closing slot.
+    ring = extend_jit(init((), jnp.float32, 1, 12), make_stream([[(5, TERMINATED)]], 5))
     whole = np.asarray(fill_jit(ring, 0.5).returns)
     assert np.isfinite(whole).sum() == 5
-    for window in (6, length, length + 1, 10 * length):
+    for window in (6, 12, 13, 120):
         np.testing.assert_allclose(fill_jit(ring, 0.5, window=window).returns, whole, **TOLERANCE)
     one_too_few = np.asarray(fill_jit(ring, 0.5, window=5).returns)
     np.testing.assert_allclose(one_too_few[0, 1:], whole[0, 1:], **TOLERANCE)
     assert one_too_few[0, 0] == UNKNOWN_RETURN
+
+
+def test_a_window_larger_than_the_ring_is_the_ring():
+    """The same program to the letter: no slot is looked at twice, and a long time limit costs nothing."""
+    ring = init((), jnp.float32, 1, 12)
+    whole, larger = (jax.make_jaxpr(partial(fill_returns, discount=0.5, window=w))(ring) for w in (None, 120))
+    assert str(whole) == str(larger)
 
 
 def test_returns_stay_when_filled_again():
@@ -439,7 +451,7 @@ def draw_all_ways(ring: Ring, key: jax.Array, num: int) -> list[tuple[jax.Array,
     return [(slots.any, ring.observation[slots.row, slots.slot]) for slots in ways]
 
 
-@pytest.mark.parametrize(("num_envs", "length"), ((1, 12), (3, 12), (2, 32)))
+@pytest.mark.parametrize(("num_envs", "length"), ((3, 12), (2, 32)))
 def test_only_eligible_transitions_are_drawn(num_envs, length):
     @many(max_examples=60)
     @given(episode_plans(num_envs, 2 * length), st.sampled_from([1, 2, length // 2, 3 * length]), st.integers(0, 2**31))
@@ -464,7 +476,7 @@ def long_ring(num_envs: int, length: int, num_steps: int) -> tuple[Ring, Referen
 
 
 # Slots in all: 111 is no multiple of 32, 64 is; 1655 is more than 32 * 32. The last ring is not full.
-@pytest.mark.parametrize(("num_envs", "length", "num_steps"), ((3, 37, 81), (2, 32, 90), (5, 331, 480), (3, 37, 18)))
+@pytest.mark.parametrize(("num_envs", "length", "num_steps"), ((3, 37, 81), (2, 32, 90), (5, 331, 477), (3, 37, 18)))
 @pytest.mark.parametrize(("n_step", "finished_only"), ((1, False), (3, True)))
 def test_draws_are_uniform(num_envs, length, num_steps, n_step, finished_only):
     ring, reference = long_ring(num_envs, length, num_steps)

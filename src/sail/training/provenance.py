@@ -32,13 +32,16 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of sail's own checkout, with a + if the tree has changes; None for an installed package."""
+    """The commit of sail's own checkout, with a + if the tree has changes.
+
+    Where there is no checkout, as in a container, the variable SAIL_COMMIT can say it; otherwise None.
+    """
     here = Path(__file__).parent
     try:
         revision = _git(here, "rev-parse", "HEAD")
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("SAIL_COMMIT")
     return revision + ("+" if changed else "")
 
 
