@@ -31,7 +31,7 @@ from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules
 from peers import kdt_settings, sb3_variants, time_sb3, time_torch_loop
 from rich.console import Console
 from rich.table import Table
-from timing import CORES, Timing, in_own_process, time_one_sail, time_sail
+from timing import CORES, Timing, in_own_process, overhead, time_one_sail, time_sail
 
 from sail.config import Config, config_to_tree, make_config
 
@@ -69,6 +69,7 @@ class Contestant:
             "updates_per_second": statistics.median(timing.updates / timing.seconds for timing in self.timings),
             "compile_seconds": statistics.median(compiling) if compiling else None,
             "timed_seconds": [timing.seconds for timing in self.timings],
+            "cpu_seconds": [timing.cpu_seconds for timing in self.timings],
             "ratio_to": {name: self.median / rate for name, rate in baselines.items()},
         }
 
@@ -125,14 +126,6 @@ def line_up(
             measure = partial(time_one_sail, configure(agent, seeds), seconds)
             found.append((Contestant("sail", label, agent, seeds), measure))
     return found
-
-
-def overhead(seeds: int, dqn: Sequence[Timing], sail: Sequence[Timing]) -> dict[str, Any]:
-    """How SAIL's rate compares with DQN's, turn by turn."""
-    ratios = [b.rate / a.rate for a, b in zip(dqn, sail, strict=True)]
-    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    turn = statistics.median(timing.seconds for timing in (*dqn, *sail))
-    return {"seeds": seeds, "median": median, "quartiles": [low, high], "ratios": ratios, "seconds_per_turn": turn}
 
 
 def judge(
@@ -231,7 +224,7 @@ def show(report: dict[str, Any]) -> None:
         low, high = row["quartiles"]
         console.print(
             f"sail-dqn / dqn, {row['seeds']:,} seed(s): {row['median']:.3f} (quartiles {low:.3f} .. {high:.3f}, "
-            f"{len(row['ratios'])} turns of {row['seconds_per_turn']:.1f} s)"
+            f"{len(row['ratios'])} turns of {row['seconds_per_turn']:.1f} s); by CPU time {row['cpu_time_median']:.3f}"
         )
     if report.get("targets"):
         targets = Table("target", "at least", "measured", "met")
@@ -287,6 +280,10 @@ def main() -> None:
             "settings": config_to_tree(configure("sail-dqn")),
             "block_steps": configure("sail-dqn").block_steps,
         }
+        if os.getloadavg()[0] > CORES / 4 and not options.gpu:
+            console.print(
+                f"Others use this machine (load {os.getloadavg()[0]:.1f}): the rates mean little.", style="red"
+            )
         run = run_gpu if options.gpu else run_cpu
         run(options, report)
     show(report)

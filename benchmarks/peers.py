@@ -105,14 +105,14 @@ def _prepare_torch(threads: int) -> None:
 def _time(
     advance: Callable[[int], None], counts: Callable[[], tuple[int, int]], config: Config, seconds: float
 ) -> Timing:
-    (steps, updates), started = counts(), time.perf_counter()
+    (steps, updates), started, cpu_started = counts(), time.perf_counter(), time.process_time()
     while time.perf_counter() - started < seconds:
         advance(config.block_steps)
-    elapsed = time.perf_counter() - started
+    elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
     steps, updates = counts()[0] - steps, counts()[1] - updates
     if updates != steps // config.learning.update_period:
         raise RuntimeError(f"{updates} updates in {steps} steps is not one per {config.learning.update_period} steps.")
-    return Timing(steps, updates, elapsed)
+    return Timing(steps, updates, elapsed, cpu_elapsed)
 
 
 class TorchLoop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,12 +23,19 @@ class Timing(NamedTuple):
     steps: int
     updates: int
     seconds: float
+    cpu_seconds: float
+    """Of all threads. A busy machine changes it less than the seconds on the wall."""
     compile_seconds: float | None = None
 
     @property
     def rate(self) -> float:
         """Steps per second."""
         return self.steps / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        """Steps per second of a core's work."""
+        return self.steps / self.cpu_seconds
 
 
 class Runner:
@@ -51,11 +59,14 @@ class Runner:
     def run(self, seconds: float) -> Timing:
         """At least about so many seconds of whole slices."""
         calls = int(seconds / self.slice_seconds) + 1
+        cpu_started = time.process_time()
         elapsed = self._advance(calls)
+        cpu_elapsed = time.process_time() - cpu_started
         if not np.isfinite(self.losses).all():
             raise RuntimeError(f"{self.config.agent_name} does not learn, so its speed would mean nothing.")
         steps = calls * self.slice_steps * self.config.seeds
-        return Timing(steps, steps // self.config.learning.update_period, elapsed, self.compile_seconds)
+        updates = steps // self.config.learning.update_period
+        return Timing(steps, updates, elapsed, cpu_elapsed, self.compile_seconds)
 
     def _advance(self, calls: int) -> float:
         started = time.perf_counter()
@@ -83,6 +94,20 @@ def time_sail(configs: Sequence[Config], rounds: int, seconds: float, devices: i
 def time_one_sail(config: Config, seconds: float) -> Timing:
     """One config, with a share of its seeds on every core."""
     return time_sail([config], 1, seconds, devices=CORES if config.seeds > 1 else 1)[0][0]
+
+
+def overhead(seeds: int, dqn: Sequence[Timing], sail: Sequence[Timing]) -> dict[str, Any]:
+    """How SAIL's rate compares with DQN's, turn by turn."""
+    ratios = [b.rate / a.rate for a, b in zip(dqn, sail, strict=True)]
+    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return {
+        "seeds": seeds,
+        "median": median,
+        "quartiles": [low, high],
+        "ratios": ratios,
+        "cpu_time_median": statistics.median(b.cpu_rate / a.cpu_rate for a, b in zip(dqn, sail, strict=True)),
+        "seconds_per_turn": statistics.median(timing.seconds for timing in (*dqn, *sail)),
+    }
 
 
 def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:

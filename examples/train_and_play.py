@@ -21,9 +21,7 @@ def main() -> None:
 
     run = sail.train("kdt", agent="sail-dqn", seed=0, steps=options.steps, out=options.out)
     for row in run.metrics():
-        print(
-            f"step {row['step']:>7,}  return {row['eval_return']:.2f}  active share {row['active_share'] or 0:.0%}"
-        )
+        print(f"step {row['step']:>7,}  return {row['eval_return']:.2f}  active share {row['active_share'] or 0:.0%}")
 
     player = sail.load(run)
     env = sail.envs.make("kdt")
@@ -31,7 +29,7 @@ def main() -> None:
     steps = 0
     while not over:
         action = player.act(env.observe(state))
-        state, outcome = env.step(state, action, jax.random.key(steps))
+        state, outcome = env.step(state, jax.numpy.asarray(action), jax.random.key(steps))
         score, steps = score + float(outcome.reward), steps + 1
         over = bool(outcome.terminated | outcome.truncated)
     print(f"One greedy episode: {steps} steps, return {score:.2f}.")

@@ -65,6 +65,7 @@ def test_the_overhead_and_the_targets_are_ratios(report):
     (overhead,) = found["overhead"]
     assert len(overhead["ratios"]) == 2
     assert all(is_positive(ratio) for ratio in overhead["ratios"])
+    assert is_positive(overhead["cpu_time_median"])
     assert overhead["quartiles"][0] <= overhead["median"] <= overhead["quartiles"][1]
     assert [target["at_least"] for target in found["targets"]] == [0.95, 1.3]
     for target in found["targets"]:

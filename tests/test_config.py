@@ -362,7 +362,6 @@ def _an_unknown_setting_outside_a_config() -> None:
     envs.make("kdt", slp=0.1)
 
 
-@pytest.mark.xfail(reason="Not yet refused in one sentence.")
 @pytest.mark.parametrize(
     "call",
     [

@@ -80,7 +80,7 @@ def numpy_dense(layer: Dense, x):
 
 def with_biases(layer: Dense) -> Dense:
     # Fresh biases are zero, and a network without any would look the same.
-    return jax.tree.map(lambda x: x + jnp.linspace(-0.5, 0.7, x.size) if x.ndim == 1 else x, layer)
+    return jax.tree.map(lambda x: jnp.array(np.linspace(-0.5, 0.7, x.size), x.dtype) if x.ndim == 1 else x, layer)
 
 
 def numpy_mlp(mlp: MLP, x):
@@ -106,7 +106,7 @@ def test_dense_is_numpys(leading: tuple[int, ...]) -> None:
     np.testing.assert_allclose(result, numpy_dense(layer, x), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("hidden", [(7,), (8, 5), (6, 6, 6)])
+@pytest.mark.parametrize("hidden", [(7,), (6, 6, 5)])
 def test_mlp_is_numpys(hidden: tuple[int, ...]) -> None:
     mlp = with_biases(MLP(4, hidden, key))
     assert [layer.weight.shape for layer in mlp.layers] == list(zip((4, *hidden), hidden, strict=False))

@@ -14,8 +14,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from sail.agents import names
 from sail.envs import SETTINGS as ENV_SETTINGS
-from sail.envs.settings import EnvSettings, settings
-from sail.errors import BadInputError, unknown_name
+from sail.envs.settings import EnvSettings, Int, settings
+from sail.errors import BadInputError, invalid_settings, unknown_name
 from sail.rules import RULES
 from sail.settings import (
     OPTIMISERS,
@@ -25,7 +25,6 @@ from sail.settings import (
     Count,
     EvaluationSettings,
     ExplorationSettings,
-    Int,
     LearningSettings,
     OptimiserSettings,
     ReplaySettings,
@@ -98,10 +97,9 @@ def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] 
 def config_from_tree(tree: Mapping[str, Any]) -> Config:
     """Validates a nested mapping, such as a parsed config.yaml."""
     try:
-        config = _CONFIG.validate_python(tree)
+        return _aligned(_CONFIG.validate_python(tree))
     except ValidationError as error:
-        raise BadInputError(_sentence(error)) from None
-    return _aligned(config)
+        raise invalid_settings(error, _fields, members=(*ENV_SETTINGS, *OPTIMISERS)) from None
 
 
 def config_to_tree(config: Config) -> dict[str, Any]:
@@ -147,32 +145,9 @@ def _aligned(config: Config) -> Config:
     return config
 
 
-def _sentence(error: ValidationError) -> str:
-    """The first problem of a validation error as one sentence, with the nearest valid name where one is wrong."""
-    problem = error.errors()[0]
-    loc = [str(part) for part in problem["loc"]]
-    # pydantic adds the chosen member of a union to the path; it is no key of ours.
-    member = loc.pop(1) if len(loc) > 1 and loc[1] in (*ENV_SETTINGS, *OPTIMISERS) else None
-    dotted = ".".join(loc)
-    if problem["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-        return str(unknown_name("setting", dotted, [".".join([*loc[:-1], name]) for name in _fields(loc[:-1], member)]))
-    if problem["type"] == "union_tag_invalid":
-        tags = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
-        return str(unknown_name(loc[0], str(problem["ctx"]["tag"]), tags))
-    message = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("must be ")
-    if "There is no" in message:
-        return message
-    if problem["type"] in ("dataclass_type", "model_attributes_type"):
-        message = "a section of settings"
-    if problem["type"] == "too_short":
-        message = "a list of at least one"
-    message = message.split(",")[0].rstrip(".")
-    shown = "none" if problem["input"] is None else repr(problem["input"])
-    return f"{dotted} must be {message}, not {shown}."
-
-
-def _fields(section: list[str], member: str | None) -> list[str]:
-    """The settings in a section: the environment's and the optimiser's depend on which was chosen."""
+def _fields(path: list[str]) -> list[str]:
+    """The settings in a section. pydantic adds the chosen member of a union (kdt, adam) to the path."""
     defaults = {field.name: field.default for field in dataclasses.fields(cast(Any, Config))}
-    chosen = {**ENV_SETTINGS, **OPTIMISERS}.get(member or "") or type(defaults[section[0]]) if section else Config
+    members = {**ENV_SETTINGS, **OPTIMISERS}
+    chosen = members.get(path[-1]) or type(defaults[path[-1]]) if path else Config
     return [field.name for field in dataclasses.fields(cast(Any, chosen))]

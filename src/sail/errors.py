@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class SailError(Exception):
@@ -22,9 +23,45 @@ class TrainingError(SailError, RuntimeError):
     """Training cannot go on, for instance because the loss is no longer finite."""
 
 
-def unknown_name(kind: str, name: str, valid: Iterable[str]) -> BadInputError:
+def unknown_name(kind: str, name: str, valid: Iterable[str], section: str = "") -> BadInputError:
     """The error for a name that does not exist, with the nearest one that does."""
     valid = sorted(valid)
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
-    hint = f"did you mean '{nearest[0]}'?" if nearest else f"choose one of {', '.join(valid)}."
-    return BadInputError(f"There is no {kind} '{name}': {hint}")
+    hint = f"did you mean '{section}{nearest[0]}'?" if nearest else f"choose one of {', '.join(valid)}."
+    return BadInputError(f"There is no {kind} '{section}{name}': {hint}")
+
+
+def invalid_settings(
+    error: Any, fields: Callable[[list[str]], Iterable[str]], members: Iterable[str] = ()
+) -> BadInputError:
+    """The first problem of a pydantic ValidationError as one sentence.
+
+    `fields` gives the valid names in a section, which is a path from the root of the settings as pydantic writes it:
+    with the chosen one of several kinds of section in it. `members` are the names of those, which no user wrote.
+    """
+    problem = error.errors()[0]
+    where = [str(part) for part in problem["loc"]]
+    path = [part for i, part in enumerate(where) if not (i == 1 and part in members)]
+    dotted = ".".join(path) or "A config"
+    match problem["type"]:
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            section = "".join(f"{part}." for part in path[:-1])
+            return unknown_name("setting", path[-1], fields(where[:-1]), section)
+        case "union_tag_invalid":
+            tags = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
+            return unknown_name(path[0], str(problem["ctx"]["tag"]), tags)
+        case "union_tag_not_found":
+            return BadInputError(f"{dotted} must have a name.")
+        case "missing":
+            return BadInputError(f"{dotted} must be given.")
+        case "dataclass_type" | "model_attributes_type":
+            wanted = "a section of settings"
+        case "too_short":
+            wanted = "a list of at least one"
+        case _:
+            wanted = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            wanted = wanted.removeprefix("must be ").split(",")[0].rstrip(".")
+    if wanted.startswith("There is no"):
+        return BadInputError(wanted)
+    shown = "none" if problem["input"] is None else repr(problem["input"])
+    return BadInputError(f"{dotted} must be {wanted}, not {shown}.")

@@ -109,7 +109,7 @@ def bonus(
     -0.45
     """
     check_settings(name, alpha, clip, tau)
-    xp = _numpy_for(q_tm1, g_tm1)
+    xp = _numpy_for(q_tm1, a_tm1, g_tm1)
     q_tm1, a_tm1 = xp.asarray(q_tm1), xp.asarray(a_tm1)
     g_tm1 = xp.asarray(g_tm1, dtype=q_tm1.dtype)
     _check_transition(q_tm1, a_tm1, g_tm1)
@@ -134,7 +134,7 @@ def parts(
     tau: float = 0.03,
 ) -> tuple[Array, Array]:
     """The bonus split in two: what it would be without the return, and what the return (self-imitation) adds."""
-    nothing_known = _numpy_for(q_tm1, g_tm1).full_like(g_tm1, UNKNOWN_RETURN, dtype=q_tm1.dtype)
+    nothing_known = np.full(np.shape(g_tm1), UNKNOWN_RETURN)
     advantage_part = bonus(name, q_tm1, a_tm1, nothing_known, alpha, clip, tau)
     return advantage_part, bonus(name, q_tm1, a_tm1, g_tm1, alpha, clip, tau) - advantage_part
 
@@ -143,7 +143,7 @@ def check_settings(name: str, alpha: float = 0.9, clip: float | None = 1.0, tau:
     """Refuses what no rule can use, with one sentence."""
     if name not in RULES:
         raise ValueError(f"There is no rule '{name}': choose one of {', '.join(RULES)}.")
-    if isinstance(alpha, int | float) and not 0 <= alpha < 1:
+    if isinstance(alpha, int | float | np.number) and not 0 <= alpha < 1:
         raise ValueError(f"alpha must be at least 0 and below 1, not {alpha}.")
     if clip is not None and not clip >= 0:
         raise ValueError(f"clip must be at least 0, or None for no clipping, not {clip}.")

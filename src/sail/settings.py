@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from sail.envs.settings import Probability, settings
+from sail.envs.settings import Int, Probability, settings
 from sail.errors import unknown_name
 from sail.rules import RULES
 
-
-def _no_bool(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise ValueError("must be a whole number")
-    return value
-
-
-Int = Annotated[int, BeforeValidator(_no_bool)]
 Count = Annotated[Int, Field(ge=1, le=2**31 - 1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 DecayRate = Annotated[float, Field(ge=0, lt=1)]

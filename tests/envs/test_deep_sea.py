@@ -155,7 +155,6 @@ def test_right_fails_once_in_n(stochastic) -> None:
             assert abs(succeeded - p * SAMPLES) <= 5 * math.sqrt(p * (1 - p) * SAMPLES), (row, column)
 
 
-@pytest.mark.xfail(reason="A failed right goes left; bsuite's diver stays in its column.")
 def test_a_failed_right_stays_in_its_column(stochastic) -> None:
     after, _, rights = stochastic
     for (i, (_, column)), right in zip(enumerate(CELLS), rights, strict=True):

@@ -38,6 +38,7 @@ N_STEPS = (1, 2, 3, 4)
 BOTH = (False, True)
 ENDS = {TERMINATED: (True, False), TRUNCATED: (False, True), "both at once": (True, True)}
 POISON = -1.0  # next observations of steps that end nothing: the ring has no business with them
+COLUMNS = ("observation", "action", "reward", "discount", "next_observation", "returns")
 TOLERANCE = dict(rtol=1e-5, atol=1e-4)
 
 many = partial(settings, deadline=None)
@@ -122,7 +123,7 @@ def look(ring: Ring, discount: float) -> tuple[jax.Array, jax.Array]:
     places, batches = everywhere(ring), []
     for n, terminal in product(N_STEPS, BOTH):
         batch = gather(ring, places, discount=discount, n_step=n, time_limit_is_terminal=terminal)
-        batches.append(jnp.stack([x.astype(jnp.float32) for x in (places.row, *batch)]))
+        batches.append(jnp.stack([places.row.astype(jnp.float32), *(getattr(batch, name) for name in COLUMNS)]))
     return jnp.array(usable), jnp.stack(batches).reshape(len(N_STEPS), len(BOTH), *batches[0].shape)
 
 

@@ -18,6 +18,10 @@ class Agent(Protocol):
         """Fresh parameters."""
         ...
 
+    def prepare(self, observation: Array) -> Array:
+        """Observations as `evaluate` reads them fastest, made once for a whole round of updates."""
+        ...
+
     def evaluate(self, params: Params, observation: Array) -> Outputs:
         """What the network says about observations [..., inputs]."""
         ...

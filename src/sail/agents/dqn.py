@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 from jax import Array
 
 from sail import losses, rules
@@ -25,6 +26,10 @@ class DQN:
     def init(self, key: Array) -> Params:
         """A fresh Q-network."""
         return QNetwork(self.num_inputs, self.hidden, self.num_actions, key)
+
+    def prepare(self, observation: Array) -> Array:
+        """Vectors are small: as floats they are converted once instead of once for each evaluation."""
+        return observation.astype(jnp.float32)
 
     def evaluate(self, params: Params, observation: Array) -> Array:
         """Action-values [..., A]."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from sail.envs.settings import (
     AppleKeyDoorTreasureSettings,
@@ -11,7 +14,7 @@ from sail.envs.settings import (
     KeyDoorTreasureSettings,
     ProbeSettings,
 )
-from sail.errors import unknown_name
+from sail.errors import invalid_settings, unknown_name
 
 if TYPE_CHECKING:
     from sail.envs.base import JaxEnv
@@ -32,7 +35,10 @@ def make(env: str | EnvSettings, **settings: Any) -> JaxEnv[Any]:
     """An environment by name or by its settings: `make("kdt", slip=0.1)`."""
     if isinstance(env, str) and env not in SETTINGS:
         raise unknown_name("environment", env, SETTINGS)
-    chosen: EnvSettings = SETTINGS[env](name=env, **settings) if isinstance(env, str) else env
+    try:
+        chosen: EnvSettings = SETTINGS[env](name=env, **settings) if isinstance(env, str) else env
+    except ValidationError as error:
+        raise invalid_settings(error, lambda path: [field.name for field in fields(SETTINGS[str(env)])]) from None
     # Imported here, so that reading settings does not cost the import of jax.
     from sail.envs.deep_sea import DeepSea
     from sail.envs.kdt import KeyDoorTreasure

@@ -53,12 +53,13 @@ class DeepSea:
         last_row = state.row == size - 1
         treasure = right & last_row & (state.column == size - 1)
         reward = treasure - right * _MOVE_COST / size
-        moves_right = right
+        drift = jnp.where(right, 1, -1)
         if stochastic:
             in_corner = last_row & ((state.column == 0) | (state.column == size - 1))
             reward = reward + in_corner * jax.random.normal(noise_key)
-            moves_right = right & (jax.random.uniform(current_key) > 1 / size)
-        column = jnp.clip(state.column + jnp.where(moves_right, 1, -1), 0, size - 1)
+            fails = right & (jax.random.uniform(current_key) < 1 / size)
+            drift = jnp.where(fails, 0, drift)
+        column = jnp.clip(state.column + drift, 0, size - 1)
         after = DeepSeaState(state.row + 1, column)
         return after, Step(
             observation=self.observe(after),

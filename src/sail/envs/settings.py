@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.dataclasses import dataclass
 
 settings = dataclass(frozen=True, kw_only=True, config={"extra": "forbid"})
 
+
+def _no_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("must be a whole number")
+    return value
+
+
+Int = Annotated[int, BeforeValidator(_no_bool)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Reward = Annotated[float, Field(allow_inf_nan=False)]
-StepLimit = Annotated[int, Field(ge=1, le=1_000_000)]
+StepLimit = Annotated[Int, Field(ge=1, le=1_000_000)]
 
 
 @settings
@@ -31,7 +39,7 @@ class KeyDoorTreasureSettings:
     """Make the limit part of the task: running out of time is then a real end, and the time left is observed."""
     slip: Probability = 0.0
     """Probability that a step goes in a uniformly random direction instead of the chosen one."""
-    random_start_moves: Annotated[int, Field(ge=0, le=1000)] = 0
+    random_start_moves: Annotated[Int, Field(ge=0, le=1000)] = 0
     """Random moves made before the episode begins."""
 
 
@@ -49,9 +57,9 @@ class DeepSeaSettings:
     """DeepSea (Osband et al., bsuite): N right turns out of N, or nothing."""
 
     name: Literal["deep-sea"] = "deep-sea"
-    size: Annotated[int, Field(ge=2, le=200)] = 10
+    size: Annotated[Int, Field(ge=2, le=200)] = 10
     """N: rows, columns, and steps of an episode."""
-    mapping_seed: Annotated[int, Field(ge=0, lt=2**32)] = 42
+    mapping_seed: Annotated[Int, Field(ge=0, lt=2**32)] = 42
     """Seed of the table that says, cell by cell, which of the two actions goes right."""
     stochastic: bool = False
     """Right fails with probability 1/N, and the last row's two corners pay unit Gaussian noise on top."""
@@ -64,7 +72,7 @@ class ProbeSettings:
     name: Literal[
         "probe-constant", "probe-discount", "probe-observation", "probe-action", "probe-chain", "probe-time-limit"
     ] = "probe-constant"
-    length: Annotated[int, Field(ge=1, le=1000)] = 5
+    length: Annotated[Int, Field(ge=1, le=1000)] = 5
     """Length of the chain, or the time limit of probe-time-limit."""
 
 

@@ -22,12 +22,21 @@ class Slots(NamedTuple):
 class Batch(NamedTuple):
     """N transitions, n-step where asked for."""
 
-    observation: Array  # [N, ...]
+    states: Array  # [2, N, ...] s and s': gathered together, so that one evaluation of a network can take both
     action: Array  # [N]
     reward: Array  # [N] discounted sum of up to n rewards
     discount: Array  # [N] what the value of next_observation is multiplied with; 0 where there is no future
-    next_observation: Array  # [N, ...]
     returns: Array  # [N] full discounted return of the episode from here on, or UNKNOWN_RETURN
+
+    @property
+    def observation(self) -> Array:
+        """[N, ...]: s."""
+        return self.states[0]
+
+    @property
+    def next_observation(self) -> Array:
+        """[N, ...]: s', n steps on or at the end of the episode."""
+        return self.states[1]
 
 
 def eligible(ring: Ring, *, n_step: int = 1, finished_only: bool = False) -> Array:
@@ -106,10 +115,9 @@ def gather(
         terminal |= running & dies
         running &= end == GOES_ON
     return Batch(
-        observation=ring.observation[row, slot],
+        states=ring.observation[row, jnp.stack([slot, (slot + steps) % ring.length])],
         action=ring.action[row, slot],
         reward=reward,
         discount=jnp.where(terminal, 0.0, weight),
-        next_observation=ring.observation[row, (slot + steps) % ring.length],
         returns=ring.returns[row, slot],
     )

@@ -77,29 +77,35 @@ class Learner:
             n_step=self.sampling.n_step,
             time_limit_is_terminal=self.sampling.time_limit_is_terminal,
         )
-        targets = self._targets(state.target, batch)
+        batch = batch._replace(states=self.agent.prepare(batch.states))
+        outputs, targets = self._targets(state.target, batch)
         minibatches = jax.tree.map(
             lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), (batch.observation, batch.action, targets)
         )
         (params, optimiser), losses = lax.scan(self._step, (state.params, state.optimiser), minibatches)
         learned = state._replace(params=params, optimiser=optimiser)
         learned = jax.tree.map(partial(jnp.where, slots.any), learned, state)
-        return learned, self._diagnose(state, batch, losses)
+        return learned, self._diagnose(outputs, batch, losses)
 
-    def _targets(self, target: Params, batch: replay.Batch) -> Any:
-        """What each transition is regressed to: reward, plus the rule's bonus, plus the bootstrap."""
-        if not rules.RULES[self.rule.name].needs_values:
+    def _targets(self, target: Params, batch: replay.Batch) -> tuple[Any, Any]:
+        """The target network's outputs at s, and what each transition is regressed to.
+
+        That is its reward, plus the rule's bonus, plus the bootstrap. A rule that needs no values needs no outputs at
+        s: then there are those of one minibatch, for the diagnostics.
+        """
+        if rules.RULES[self.rule.name].needs_values:
+            both = self.agent.evaluate(target, batch.states)  # in one go, which is cheaper than one after the other
+            outputs, next_outputs = jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
+            reward = batch.reward + rules.bonus(*self._rule_inputs(outputs, batch.action, batch.returns))
+        else:
+            outputs = self.agent.evaluate(target, batch.observation[: self.batch_size])
             next_outputs = self.agent.evaluate(target, batch.next_observation)
-            return self.agent.targets(next_outputs, batch.reward, batch.discount)
-        # One evaluation of both states together is cheaper than one of each.
-        both = self.agent.evaluate(target, jnp.stack([batch.observation, batch.next_observation]))
-        outputs, next_outputs = (jax.tree.map(lambda x, i=i: x[i], both) for i in (0, 1))
-        bonus = rules.bonus(*self._rule_inputs(outputs, batch))
-        return self.agent.targets(next_outputs, batch.reward + bonus, batch.discount)
+            reward = batch.reward
+        return outputs, self.agent.targets(next_outputs, reward, batch.discount)
 
-    def _rule_inputs(self, outputs: Any, batch: replay.Batch) -> tuple[Any, ...]:
+    def _rule_inputs(self, outputs: Any, action: Array, returns: Array) -> tuple[Any, ...]:
         rule = self.rule
-        return rule.name, self.agent.q_values(outputs), batch.action, batch.returns, rule.alpha, rule.clip, rule.tau
+        return rule.name, self.agent.q_values(outputs), action, returns, rule.alpha, rule.clip, rule.tau
 
     def _step(self, carry: tuple[Params, Any], minibatch: tuple[Array, Array, Any]) -> tuple[tuple[Params, Any], Array]:
         (params, optimiser), (observation, action, targets) = carry, minibatch
@@ -111,22 +117,22 @@ class Learner:
         change, optimiser = self.optimiser.update(gradient, optimiser, params)
         return (optax.apply_updates(params, change), optimiser), loss
 
-    def _diagnose(self, state: LearnerState, batch: replay.Batch, losses: Array) -> Diagnostics:
-        batch = jax.tree.map(lambda x: x[: self.batch_size], batch)
-        outputs = self.agent.evaluate(state.target, batch.observation)
+    def _diagnose(self, outputs: Any, batch: replay.Batch, losses: Array) -> Diagnostics:
+        first = jax.tree.map(lambda x: x[: self.batch_size], (outputs, batch.action, batch.returns))
+        outputs, action, returns = first
         q_tm1 = self.agent.q_values(outputs)
-        taken = jnp.take_along_axis(q_tm1, batch.action[:, None], axis=-1)[:, 0]
-        advantage, imitation = rules.parts(*self._rule_inputs(outputs, batch))
+        taken = jnp.take_along_axis(q_tm1, action[:, None], axis=-1)[:, 0]
+        advantage, imitation = rules.parts(*self._rule_inputs(outputs, action, returns))
         best = jnp.sort(q_tm1, axis=-1)
-        known = batch.returns > replay.UNKNOWN_RETURN
+        known = returns > replay.UNKNOWN_RETURN
         return Diagnostics(
             loss=losses.mean(),
             bonus=(advantage + imitation).mean(),
             advantage_part=advantage.mean(),
             imitation_part=imitation.mean(),
-            active_share=(batch.returns > taken).mean(),
+            active_share=(returns > taken).mean(),
             known_share=known.mean(),
-            stale_share=(known & (batch.returns < best[:, -1])).mean(),
+            stale_share=(known & (returns < best[:, -1])).mean(),
             action_gap=(best[:, -1] - best[:, -2]).mean(),
             max_q=best[:, -1].mean(),
         )
