@@ -27,7 +27,11 @@ def unknown_name(kind: str, name: str, valid: Iterable[str], section: str = "") 
     """The error for a name that does not exist, with the nearest one that does."""
     valid = sorted(valid)
     nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
-    hint = f"did you mean '{section}{nearest[0]}'?" if nearest else f"choose one of {', '.join(valid)}."
+    hint = (
+        f"did you mean '{section}{nearest[0]}'?"
+        if nearest
+        else f"choose one of {', '.join(section + name for name in valid)}."
+    )
     return BadInputError(f"There is no {kind} '{section}{name}': {hint}")
 
 
@@ -60,8 +64,8 @@ def invalid_settings(
             wanted = "a list of at least one"
         case _:
             wanted = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+            if wanted.startswith("There is no"):
+                return BadInputError(wanted)
             wanted = wanted.removeprefix("must be ").split(",")[0].rstrip(".")
-    if wanted.startswith("There is no"):
-        return BadInputError(wanted)
     shown = "none" if problem["input"] is None else repr(problem["input"])
     return BadInputError(f"{dotted} must be {wanted}, not {shown}.")
