@@ -77,7 +77,9 @@ def measure(env: str, agent: str, seeds: int, steps: int, settings: dict[str, An
 
 def main() -> None:
     """Measures every agent in both environments, prints a table and writes a CSV."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=300_000)
     parser.add_argument("--agents", nargs="+", default=AGENTS)

@@ -31,7 +31,7 @@ BAD = [
     (["train", "kdt", "--agent", "sial-dqn"], "did you mean 'sail-dqn'?"),
     (["train", "kdt", "--agent", "dqm"], "did you mean 'dqn'?"),
     (["train", "kdt", "--rule.name", "strsill"], "did you mean 'strsil'?"),
-    (["train", "kdt", "--rule.alpha", "1"], "rule.alpha must be less than 1, not 1"),
+    (["train", "kdt", "--rule.alpha", "1"], "rule.alpha must be less than 1, not '1'."),
     (["train", "kdt", "--rule.alpha", "-0.5"], "rule.alpha must be"),
     (["train", "kdt", "--rule.alpha", "nan"], "rule.alpha must be"),
     (["train", "kdt", "--rule.clip", "-1"], "rule.clip must be"),
@@ -41,6 +41,9 @@ BAD = [
     (["train", "kdt", "--seed", "1.5"], "seed must be"),
     (["train", "kdt", "--seed", "-1"], "seed must be"),
     (["train", "kdt", "--seeds", "0"], "seeds must be"),
+    (["train", "kdt", "--seed", "2147483647", "--seeds", "2"], "together"),
+    (["train", "kdt", "--env.slip", "--seeds", "2"], "env.slip must be"),
+    (["train", "kdt", "--out", "x" * 300], "cannot be written"),
     (["train", "kdt", "--frames", "1000"], "use --steps"),
     (["train", "kdt", "--rule.alhpa", "0.5"], "did you mean 'rule.alpha'?"),
     (["train", "kdt", "--env.slip", "2"], "env.slip must be"),
@@ -125,9 +128,9 @@ def test_a_person_gets_a_summary_and_a_picture(capsys: Any, tmp_path: Path, monk
 def test_settings_may_stand_anywhere_and_in_both_spellings() -> None:
     rest, tree = split_settings(["train", "--rule.alpha", "0.5", "kdt", "--steps=100", "--agent", "dqn", "--env.timed"])
     assert rest == ["train", "kdt", "--agent", "dqn"]
-    assert tree == {"rule": {"alpha": 0.5}, "steps": 100, "env": {"timed": True}}
+    assert tree == {"rule": {"alpha": "0.5"}, "steps": "100", "env": {"timed": "true"}}
     _, tree = split_settings(["train", "--agent.hidden", "32,16", "--rule.clip", "none", "--optimiser.eps", "1e-5"])
-    assert tree == {"agent": {"hidden": [32, 16]}, "rule": {"clip": None}, "optimiser": {"eps": "1e-5"}}
+    assert tree == {"agent": {"hidden": "32,16"}, "rule": {"clip": None}, "optimiser": {"eps": "1e-5"}}
     config = sail.make_config("kdt", "sail-dqn", tree)
     assert config.optimiser.eps == 1e-5 and config.agent.hidden == (32, 16) and config.rule.clip is None
 

@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-import yaml
-
 from sail import __version__
 from sail.errors import BadInputError, SailError
 
@@ -111,12 +109,7 @@ def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
             raise BadInputError(f"'{section}' is set twice, as a value and as a section.")
-    try:
-        tree[leaf] = yaml.safe_load(f"[{value}]") if "," in value and "[" not in value else yaml.safe_load(value)
-    except yaml.YAMLError:
-        tree[leaf] = value
-    if isinstance(tree[leaf], str) and tree[leaf].lower() == "none":
-        tree[leaf] = None
+    tree[leaf] = None if value.lower() in ("none", "null") else value  # the rest is for the settings to read
 
 
 def _train(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
@@ -132,8 +125,10 @@ def _train(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     if options.env is None:
         raise BadInputError("Say which environment to train in, such as 'sail train kdt'.")
     config = make_config(options.env, options.agent, overrides)
-    if options.out is not None and Path(options.out).exists():
-        raise BadInputError(f"The output folder {options.out} exists already: name another.")
+    from sail.training.run_folder import check_new
+
+    if options.out is not None:
+        check_new(options.out)  # answered before jax is imported
     from sail.console import ConsoleReporter
     from sail.training.api import train_config
 

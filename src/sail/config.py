@@ -64,7 +64,7 @@ class Config:
         The largest number up to `learning.max_block` that divides every period, so that nothing happens in mid-block.
         """
         unit = math.lcm(self.learning.num_envs, self.learning.update_period)
-        whole = math.gcd(self.steps, self.phase_steps, self.learning.target_period)
+        whole = math.gcd(self.evaluation.period, self.learning.target_period)
         fitting = [d for d in range(unit, min(self.learning.max_block, whole) + 1, unit) if whole % d == 0]
         return fitting[-1] if fitting else unit
 
@@ -124,7 +124,7 @@ def _changed(node: Node, **changes: Any) -> Node:
 
 
 def _aligned(config: Config) -> Config:
-    """Steps and periods rounded up to whole updates of all environments, and the ring checked for its size."""
+    """Periods rounded up to whole updates of all environments, steps to whole blocks; ring and seeds checked."""
     unit = math.lcm(config.learning.num_envs, config.learning.update_period)
 
     def up(steps: int) -> int:
@@ -132,10 +132,14 @@ def _aligned(config: Config) -> Config:
 
     config = _changed(
         config,
-        steps=up(config.steps),
         learning=_changed(config.learning, target_period=up(config.learning.target_period)),
         evaluation=_changed(config.evaluation, period=up(config.evaluation.period)),
     )
+    config = _changed(config, steps=-(-config.steps // config.block_steps) * config.block_steps)
+    if config.seed + config.seeds > 2**31:
+        raise BadInputError(
+            f"seed and seeds must stay below {2**31:,} together, not reach {config.seed + config.seeds:,}."
+        )
     needed = max(2 * config.block_steps // config.learning.num_envs, config.replay.n_step + 1)
     if config.ring_length < needed:
         least = needed * config.learning.num_envs

@@ -23,7 +23,6 @@ class ConsoleReporter:
     def __init__(self, config: Config, quiet: bool = False) -> None:
         self.config = config
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
-        self._latest = ""
         self._last_line = time.monotonic()
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from sail.errors import unknown_name
+
 Array = Any  # a numpy or a jax array
 
 UNKNOWN_RETURN = -math.inf
@@ -142,7 +144,7 @@ def parts(
 def check_settings(name: str, alpha: float = 0.9, clip: float | None = 1.0, tau: float = 0.03) -> None:
     """Refuses what no rule can use, with one sentence."""
     if name not in RULES:
-        raise ValueError(f"There is no rule '{name}': choose one of {', '.join(RULES)}.")
+        raise unknown_name("rule", name, RULES)
     if isinstance(alpha, int | float | np.number) and not 0 <= alpha < 1:
         raise ValueError(f"alpha must be at least 0 and below 1, not {alpha}.")
     if clip is not None and not clip >= 0:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from sail.envs.settings import Int, Probability, settings
+from sail.envs.settings import Float, Int, Probability, settings
 from sail.errors import unknown_name
 from sail.rules import RULES
 
 Count = Annotated[Int, Field(ge=1, le=2**31 - 1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-DecayRate = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False)]
+DecayRate = Annotated[Float, Field(ge=0, lt=1)]
+
+
+def _split(value: Any) -> Any:
+    """A flag's list, such as 64,64."""
+    return [part for part in value.split(",") if part] if isinstance(value, str) else value
 
 
 @settings
@@ -21,7 +26,7 @@ class AgentSettings:
 
     base: Literal["dqn"] = "dqn"
     """The base agent; with the rule's name it makes the agent's, as in sail-dqn."""
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1)] = (64, 64)
+    hidden: Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)] = (64, 64)
     """Widths of the hidden layers."""
     loss: Literal["huber", "squared"] = "huber"
     """Loss of the temporal-difference error."""
@@ -83,7 +88,7 @@ class RMSPropSettings:
     """Added inside the square root."""
     centered: bool = True
     """Divide by the standard deviation of the gradient instead of its root mean square."""
-    initial_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    initial_scale: Annotated[Float, Field(ge=0, allow_inf_nan=False)] = 1.0
     """Where the second moment starts."""
 
 
@@ -137,7 +142,7 @@ class EvaluationSettings:
 class CheckpointSettings:
     """Checkpoints hold everything: a run killed and resumed ends in the same bits."""
 
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    seconds: Annotated[Float, Field(ge=0, allow_inf_nan=False)] = 30.0
     """Seconds between two checkpoints, at the least; 0 for one after every evaluation phase."""
     keep: Annotated[Int, Field(ge=1, le=1000)] = 2
     """Newest checkpoints kept."""

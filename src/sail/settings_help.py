@@ -23,13 +23,13 @@ def _describe(node: Any, prefix: str, lines: list[str]) -> None:
     for field in dataclasses.fields(node):
         value, dotted = getattr(node, field.name), (prefix + field.name).replace("_", "-")
         if dataclasses.is_dataclass(value):
-            lines.append(f"\n  {dotted}: {_first_sentence(type(value).__doc__)}")
+            lines.append(f"\n  {dotted}: {_one_line(type(value).__doc__)}")
             _describe(value, f"{prefix}{field.name}.", lines)
             continue
         shown = "none" if value is None else ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
         shown = shown.lower() if isinstance(value, bool) else shown
         text = documentation.get(field.name, "")
-        lines.append(f"    --{dotted} {shown}".ljust(42) + (" " + _first_sentence(text) if text else ""))
+        lines.append(f"    --{dotted} {shown}".ljust(42) + (" " + _one_line(text) if text else ""))
 
 
 def _field_docs(cls: type[Any]) -> dict[str, str]:
@@ -46,5 +46,5 @@ def _field_docs(cls: type[Any]) -> dict[str, str]:
     return docs
 
 
-def _first_sentence(text: str | None) -> str:
+def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())

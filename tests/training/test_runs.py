@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -134,9 +135,23 @@ def test_kill_9_loses_at_most_the_time_since_the_last_checkpoint(train_tiny: Tra
     assert run.episodes() == whole.episodes()
 
 
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(train_tiny: Train) -> None:
+    run = train_tiny(steps=800)
+    whole, episodes = untimed(run.metrics()), run.episodes()
+    state = final_state(run)
+    shutil.rmtree(run.checkpoints)
+    (run.path / "DONE").unlink()
+    with (run.path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 12')  # what a kill in the middle of a line leaves
+    resumed = sail.resume(run.path)
+    assert untimed(resumed.metrics()) == whole and resumed.episodes() == episodes
+    assert final_state(resumed) == state
+
+
 def test_a_truncated_checkpoint_falls_back_to_the_one_before(train_tiny: Train, capsys: Any) -> None:
     run = train_tiny()
     older, newest = checkpoint.list_checkpoints(run.checkpoints)
+    digest = hashlib.sha256(final_state(run)).hexdigest()
     state = newest / "state.safetensors"
     state.write_bytes(state.read_bytes()[:1000])
     player = sail.load(run.path)
@@ -147,18 +162,13 @@ def test_a_truncated_checkpoint_falls_back_to_the_one_before(train_tiny: Train, 
     assert json.loads(out)["step"] == 1200
     assert "falling back" in err
     # And a resume goes on from there, to the same bits.
-    whole = final_state_of_copy(run, older)
-    assert whole == RunFolder(run.path).metrics()[-1]["step"]
-
-
-def final_state_of_copy(run: RunFolder, older: Path) -> int:
     copy = run.path.parent / "copy"
     shutil.copytree(run.path, copy)
     (copy / "DONE").unlink()
     resumed = sail.resume(copy)
     assert untimed(resumed.metrics()) == untimed(run.metrics())
     assert resumed.episodes() == run.episodes()
-    return int(resumed.metrics()[-1]["step"])
+    assert hashlib.sha256(final_state(resumed)).hexdigest() == digest
 
 
 @pytest.mark.parametrize(
@@ -211,6 +221,30 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
     assert [row["step"] for row in RunFolder(out).metrics()] == [400, 800]
 
 
+def test_a_network_that_is_not_finite_is_never_saved(tmp_path: Path) -> None:
+    """One update a phase, the first at step 800: its loss is finite, and what it makes of the network is not."""
+    changes: dict[str, Any] = {
+        "optimiser": {"learning_rate": 3e38},
+        "learning": {"num_envs": 4, "starts": 800, "update_period": 400, "target_period": 400, "max_block": 400},
+        "replay": {"capacity": 4000},
+    }
+    config = sail.make_config("kdt", "dqn", tiny_overrides(**changes))
+    assert config.block_steps == 400
+    with pytest.raises(
+        sail.TrainingError, match=r"network of seed 0 is not finite at step 800.*checkpoint is that of step 400"
+    ):
+        sail.train_config(config, out=tmp_path / "run")
+    assert sail.load(tmp_path / "run").step == 400
+
+
+def test_what_does_not_fit_into_memory_leaves_no_folder(tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "run"
+    assert sail.cli.main(["train", "kdt", "--seeds", "1000", "--replay.capacity", "2000000000", "--out", str(out)]) == 1
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("sail: The device could not run this") and "\n" not in error
+    assert not out.exists()
+
+
 def test_two_processes_do_not_train_into_one_folder(train_tiny: Train) -> None:
     run = train_tiny(steps=800)
     (run.path / "DONE").unlink()
@@ -239,6 +273,8 @@ def test_a_loaded_agent_plays(train_tiny: Train) -> None:
     assert values.shape == (4,)
     assert player.act(observation) == values.argmax()
     assert player.q_values(np.stack([observation] * 3)).shape == (3, 4)
+    with pytest.raises(sail.BadInputError, match="one observation, not 3"):
+        player.act(np.stack([observation] * 3))
     assert not np.array_equal(values, sail.load(run, seed=0).q_values(observation))
     with pytest.raises(sail.BadInputError, match="shape"):
         player.act(np.zeros(3))

@@ -37,9 +37,7 @@ def save_summary(run: Path, to: Path | None = None) -> Path:
     if route:
         draw_grid(axes[1], route["grid"], route["cells"])
         reached = "takes the treasure" if route["success"] else "does not get there"
-        axes[1].set_title(
-            f"greedy policy of seed {route['seed']}: {reached}, {len(route['cells']) - 1} steps", fontsize=10
-        )
+        axes[1].set_title(f"greedy policy of seed {route['seed']}: {reached}, {route['steps']} steps", fontsize=10)
     to = to or run / "summary.png"
     figure.savefig(to, dpi=130)
     return to

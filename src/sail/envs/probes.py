@@ -78,12 +78,15 @@ class Probe:
                 reward = jnp.array(1)
             case _:
                 reward = arrived
+        truncated = ~arrived & (after.time >= self.max_episode_steps)
+        ended = arrived | truncated
         return after, Step(
             observation=self.observe(after),
             reward=jnp.asarray(reward, jnp.float32),
             terminated=arrived,
-            truncated=~arrived & (after.time >= self.max_episode_steps),
-            success=arrived & (jnp.asarray(reward) > 0),
+            truncated=truncated,
+            # Where there is no goal to reach, whoever has lived to the end has done all there was to do.
+            success=(reward > 0) & arrived if self._kind in ("action", "chain", "discount", "constant") else ended,
         )
 
     def optimal_values(self, discount: float) -> list[tuple[list[float], list[float]]]:

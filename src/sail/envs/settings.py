@@ -12,13 +12,14 @@ settings = dataclass(frozen=True, kw_only=True, config={"extra": "forbid"})
 
 def _no_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("must be a whole number")
+        raise ValueError("must be a number")
     return value
 
 
 Int = Annotated[int, BeforeValidator(_no_bool)]
-Probability = Annotated[float, Field(ge=0, le=1)]
-Reward = Annotated[float, Field(allow_inf_nan=False)]
+Float = Annotated[float, BeforeValidator(_no_bool)]
+Probability = Annotated[Float, Field(ge=0, le=1)]
+Reward = Annotated[Float, Field(allow_inf_nan=False)]
 StepLimit = Annotated[Int, Field(ge=1, le=1_000_000)]
 
 

@@ -28,7 +28,7 @@ class Ring(NamedTuple):
     action: Array  # [E, T]
     reward: Array  # [E, T] as the learner sees it
     end: Array  # [E, T] GOES_ON, TERMINATED, TRUNCATED or CLOSING
-    age: Array  # [E, T] steps since the episode began
+    age: Array  # [E, T] steps since the episode began: how far back its frames go
     returns: Array  # [E, T] discounted return from here to the end of the episode, or UNKNOWN_RETURN
     head: Array  # [E] where the next observation goes
     size: Array  # [E] slots in use

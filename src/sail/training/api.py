@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sail.config import Config, make_config
-from sail.errors import BadInputError
+from sail.errors import BadInputError, TrainingError
 from sail.training import checkpoint
-from sail.training.loop import Evaluator, Reporter, Silent, run_training
+from sail.training.loop import Evaluator, Reporter, Silent, Start, run_training, start_from_checkpoint
 from sail.training.on_device import Program
 from sail.training.provenance import provenance
-from sail.training.run_folder import RunFolder
+from sail.training.run_folder import RunFolder, check_new
 
 
 def train(
@@ -30,14 +31,16 @@ def train(
 ) -> RunFolder:
     """Trains an agent and returns its run.
 
-    `settings` are those of `sail.config.Config`: plain ones by name, sections as mappings.
+    `settings` are those of `sail.config.Config`: plain ones by name, sections as mappings. The sections `env` and
+    `agent` are called `env_settings` and `agent_settings` here, since those names are taken.
 
         run = sail.train("kdt", agent="sail-dqn", seed=0)
         run = sail.train("kdt", steps=100_000, rule={"alpha": 0.5}, env_settings={"slip": 0.1}, out="runs/slippery")
         run.summary()["mean_return"]
     """
-    if "env_settings" in settings:
-        settings["env"] = settings.pop("env_settings")
+    for section in ("env", "agent"):
+        if f"{section}_settings" in settings:
+            settings[section] = settings.pop(f"{section}_settings")
     return train_config(make_config(env, agent, settings), out=out, reporter=reporter)
 
 
@@ -45,9 +48,13 @@ def train_config(
     config: Config, *, out: str | os.PathLike[str] | None = None, reporter: Reporter | None = None
 ) -> RunFolder:
     """Trains what a config describes, into a new folder: `out`, or a free name under runs/."""
+    path = check_new(out if out is not None else _free_folder(config))
     set_up_jax(config.seeds)
-    run = RunFolder.create(out if out is not None else _free_folder(config), config, provenance())
-    return _train(run, reporter, resume=False)
+    with _explained():
+        program = Program(config)
+        start = Start(program, program.init())  # what does not fit into memory fails before there is a folder
+    run = RunFolder.create(path, config, provenance())
+    return _train(run, lambda: start, reporter or Silent())
 
 
 def resume(run: str | os.PathLike[str] | RunFolder, *, reporter: Reporter | None = None) -> RunFolder:
@@ -56,8 +63,8 @@ def resume(run: str | os.PathLike[str] | RunFolder, *, reporter: Reporter | None
     if run.done:
         raise BadInputError(f"{run.path} is finished: there is nothing to resume.")
     set_up_jax(run.config.seeds)
-    # Without a checkpoint nothing was promised yet: the beginning is the place to go on from.
-    return _train(run, reporter, resume=bool(checkpoint.list_checkpoints(run.checkpoints)))
+    listener = reporter or Silent()
+    return _train(run, lambda: start_from_checkpoint(run, listener), listener)
 
 
 class Player:
@@ -87,11 +94,18 @@ class Player:
         return np.asarray(self._values(self._params, jnp.asarray(observation)))
 
     def act(self, observation: Any) -> int:
-        """The best action in one observation."""
-        return int(self.q_values(observation).argmax())
+        """The best action in one observation. (For many: `q_values(observations).argmax(-1)`.)"""
+        values = self.q_values(observation)
+        if values.ndim != 1:
+            raise BadInputError(f"act takes one observation, not {len(values)}: use q_values(...).argmax(-1) for many.")
+        return int(values.argmax())
 
     def evaluate(self, episodes: int | None = None, epsilon: float | None = None) -> dict[str, Any]:
         """Plays evaluation episodes with every seed of the run."""
+        if episodes is not None and episodes < 1:
+            raise BadInputError(f"episodes must be at least 1, not {episodes}.")
+        if epsilon is not None and not 0 <= epsilon <= 1:
+            raise BadInputError(f"epsilon must be from 0 to 1, not {epsilon}.")
         scores = Evaluator(self.program)(self.state, self.step, episodes, epsilon)
         return {
             "run": str(self.run.path),
@@ -115,25 +129,37 @@ def load(run: str | os.PathLike[str] | RunFolder, seed: int | None = None) -> Pl
 def set_up_jax(seeds: int) -> None:
     """Gives JAX one device for each core, to spread seeds over, and a cache of compiled programs on disk.
 
-    Neither has an effect on what is computed. The first works only before JAX has started up; whoever has chosen a
+    The first works only before JAX has started up; whoever has chosen a
     cache of their own keeps it.
     """
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sail" / "compiled"
-        jax.config.update("jax_compilation_cache_dir", str(cache))
+        with suppress(RuntimeError):  # nobody is at home
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sail" / "compiled"
+            jax.config.update("jax_compilation_cache_dir", str(cache))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if seeds > 1 and cores > 1:
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", min(cores, seeds))
 
 
-def _train(run: RunFolder, reporter: Reporter | None, *, resume: bool) -> RunFolder:
+def _train(run: RunFolder, start: Callable[[], Start], reporter: Reporter) -> RunFolder:
     run.lock()
     try:
-        run_training(run, reporter or Silent(), resume=resume)
+        with _explained():
+            run_training(run, start(), reporter)
     finally:
         run.unlock()
     return run
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turns jax's own failures, such as too little memory, into one sentence."""
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        first_line = (str(error).splitlines() or ["out of memory"])[0]
+        raise TrainingError(f"The device could not run this: {first_line}") from None
 
 
 def _free_folder(config: Config) -> Path:

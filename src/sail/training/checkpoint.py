@@ -32,7 +32,8 @@ class DamagedCheckpointError(Exception):
 def save_checkpoint(folder: Path, step: int, state: Any, meta: dict[str, Any], keep: int) -> None:
     """Writes a checkpoint for `step`, then removes all but the `keep` newest."""
     final, temporary = folder / f"{step:012d}", folder / f".writing-{step:012d}"
-    shutil.rmtree(temporary, ignore_errors=True)
+    for left_by_a_kill in folder.glob(".writing-*"):
+        shutil.rmtree(left_by_a_kill, ignore_errors=True)
     temporary.mkdir(parents=True)
     content = save({name: _to_numpy(leaf) for name, leaf in _named_leaves(state)})
     _write(temporary / "state.safetensors", content)

@@ -8,20 +8,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
 
 from sail.config import Config
-from sail.errors import TrainingError
-from sail.exploration import epsilon_at
+from sail.errors import BadInputError, TrainingError
 from sail.training import checkpoint
 from sail.training.evaluation import Scores, play_episodes
 from sail.training.metrics import Phase
-from sail.training.on_device import Program, SeedState, map_seeds
+from sail.training.on_device import Program, SeedState, epsilon_of, map_seeds
 from sail.training.routes import greedy_route
-from sail.training.run_folder import RunFolder
+from sail.training.run_folder import LOGS, RunFolder
 
 # Steps, over all seeds, of one call of the compiled program: about a second's work, so that a progress bar moves.
 SLICE_STEPS = {"cpu": 100_000, "gpu": 5_000_000}
@@ -62,24 +61,44 @@ class Silent:
         """Nothing."""
 
 
-def run_training(run: RunFolder, reporter: Reporter, *, resume: bool) -> dict[str, Any]:
+class Start(NamedTuple):
+    """Where training goes on from."""
+
+    program: Program
+    state: SeedState
+    step: int = 0
+    seconds: float = 0.0
+    """Training time so far."""
+    log_sizes: dict[str, int] = dict.fromkeys(LOGS, 0)
+    """What of the logs belongs to the time before."""
+
+
+def start_from_checkpoint(run: RunFolder, reporter: Reporter) -> Start:
+    """The newest good checkpoint of a run, or its beginning: without a checkpoint nothing was promised yet."""
+    program = Program(run.config)
+    if not checkpoint.list_checkpoints(run.checkpoints):
+        return Start(program, program.init())
+    state, meta, passed_over = checkpoint.load_newest(run.checkpoints, jax.eval_shape(program.init))
+    for sentence in passed_over:
+        reporter.note(sentence)
+    try:
+        return Start(
+            program, state, meta["step"], float(meta["seconds"]), {log: meta["log_sizes"][log] for log in LOGS}
+        )
+    except (KeyError, TypeError, ValueError):
+        raise BadInputError(f"The checkpoint of step {meta['step']} in {run.path} was not written by a run.") from None
+
+
+def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, Any]:
     """Trains until the config's last step, and returns the summary that DONE holds."""
     config = run.config
-    program = Program(config)
-    step, seconds = 0, 0.0
-    if resume:
-        like = jax.eval_shape(program.init)
-        state, meta, passed_over = checkpoint.load_newest(run.checkpoints, like)
-        for sentence in passed_over:
-            reporter.note(sentence)
-        step, seconds = meta["step"], meta["seconds"]
-        run.cut_logs(meta["log_sizes"])
+    program, state, step, seconds, log_sizes = start
+    run.cut_logs(log_sizes)
+    if step:
         reporter.note(f"Resuming at step {step:,}.")
-    else:
-        state = program.init()
     evaluate = Evaluator(program)
     last_saved = time.monotonic()
-    with _stop_requests() as stop:
+    with _stop_requests(reporter) as stop:
         while step < config.steps:
             started = time.monotonic()
             phase = Phase(config, step)
@@ -89,10 +108,10 @@ def run_training(run: RunFolder, reporter: Reporter, *, resume: bool) -> dict[st
                 phase.add(diagnostics, episodes, num_steps)
                 step += num_steps
                 reporter.advanced(step)
-            _check_finite(phase, run)
+            _check_finite(phase, state, run)
             scores = evaluate(state, step)
             seconds += time.monotonic() - started
-            rows = phase.metric_rows(scores, float(_epsilon(config, step)), seconds)
+            rows = phase.metric_rows(scores, float(epsilon_of(config, step)), seconds)
             run.append("episodes.jsonl", phase.episode_rows())
             run.append("metrics.jsonl", rows)
             reporter.phase(rows)
@@ -102,7 +121,7 @@ def run_training(run: RunFolder, reporter: Reporter, *, resume: bool) -> dict[st
                 last_saved = time.monotonic()
             if stop.is_set() and step < config.steps:
                 raise InterruptedTrainingError(f"Interrupted at step {step:,}; go on with 'sail resume {run.path}'.")
-    return _finish(run, program, state, seconds)
+    return _finish(run, program, state)
 
 
 class Evaluator:
@@ -152,7 +171,7 @@ def summarise(run: RunFolder) -> dict[str, Any]:
         "steps": steps,
         "seeds": config.seeds,
         "mean_return": float(np.mean(returns)),
-        "std_return": float(np.std(returns)),
+        "std_return_over_seeds": float(np.std(returns)),
         "solved_seeds": sum(row["eval_success"] == 1.0 for row in last.values()),
         "first_solved_step": min(first_success.values(), default=None),
         "seconds": seconds,
@@ -160,7 +179,7 @@ def summarise(run: RunFolder) -> dict[str, Any]:
     }
 
 
-def _finish(run: RunFolder, program: Program, state: SeedState, seconds: float) -> dict[str, Any]:
+def _finish(run: RunFolder, program: Program, state: SeedState) -> dict[str, Any]:
     rows = run.metrics()[-run.config.seeds :]
     best = max(range(len(rows)), key=lambda i: (rows[i]["eval_success"], rows[i]["eval_return"]))
     route = greedy_route(program, jax.tree.map(lambda x: x[best], state.learner.params), rows[best]["seed"])
@@ -172,17 +191,24 @@ def _finish(run: RunFolder, program: Program, state: SeedState, seconds: float) 
 
 
 def _save(run: RunFolder, step: int, state: SeedState, seconds: float) -> None:
+    run.sync_logs()  # a checkpoint must not outlive the lines it counts on
     meta = {"seconds": seconds, "log_sizes": run.log_sizes()}
     checkpoint.save_checkpoint(run.checkpoints, step, state, meta, run.config.checkpoint.keep)
 
 
-def _check_finite(phase: Phase, run: RunFolder) -> None:
+def _check_finite(phase: Phase, state: SeedState, run: RunFolder) -> None:
+    """Stops the run before anything that is not finite is saved: a loss, or what the last update made of a network."""
     bad = phase.first_bad_step()
     if bad is None:
-        return
+        leaves = [np.isfinite(np.asarray(x)) for x in jax.tree.leaves(state.learner.params)]
+        good = np.all([leaf.reshape(len(leaf), -1).all(axis=1) for leaf in leaves], axis=0)  # [seeds]
+        if good.all():
+            return
+        bad = run.config.seed + int(np.argmin(good)), phase.step
     kept = checkpoint.list_checkpoints(run.checkpoints)
     last = f"the last good checkpoint is that of step {int(kept[-1].name):,}" if kept else "there was no checkpoint yet"
-    raise TrainingError(f"The loss of seed {bad[0]} is not finite at step {bad[1]:,}, so training stopped; {last}.")
+    what = "loss" if phase.first_bad_step() else "network"
+    raise TrainingError(f"The {what} of seed {bad[0]} is not finite at step {bad[1]:,}, so training stopped; {last}.")
 
 
 def _slices(config: Config, num_steps: int) -> Iterator[int]:
@@ -194,19 +220,8 @@ def _slices(config: Config, num_steps: int) -> Iterator[int]:
         yield each * config.block_steps
 
 
-def _epsilon(config: Config, step: int) -> Any:
-    exploration = config.exploration
-    return epsilon_at(
-        step,
-        start=exploration.start,
-        end=exploration.end,
-        begins=config.learning.starts,
-        decay_steps=exploration.decay_steps,
-    )
-
-
 @contextmanager
-def _stop_requests() -> Iterator[threading.Event]:
+def _stop_requests(reporter: Reporter) -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set, so that a run ends between two phases; a second one ends it at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -217,6 +232,7 @@ def _stop_requests() -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
+        reporter.note("Stopping with a checkpoint at the end of this phase; once more to stop at once.")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

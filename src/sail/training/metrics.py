@@ -45,10 +45,14 @@ class Phase:
     def metric_rows(self, scores: Scores, epsilon: float, seconds: float) -> list[dict[str, Any]]:
         """One line for each seed. `seconds` is the run's training time so far."""
         learned, episodes = self._learned(), self.episode_rows()
+        by_seed: dict[int, list[dict[str, Any]]] = {}
+        for episode in episodes:
+            by_seed.setdefault(episode["seed"], []).append(episode)
+        diagnostics = {name: self._column(name)[:, learned] for name in Diagnostics._fields}
         rows = []
         for i in range(self.config.seeds):
             seed = self.config.seed + i
-            mine = [row for row in episodes if row["seed"] == seed]
+            mine = by_seed.get(seed, [])
             row: dict[str, Any] = {
                 "step": self.step,
                 "seed": seed,
@@ -64,7 +68,7 @@ class Phase:
                 "eval_success": float(scores.success[i].mean()),
                 "eval_episodes": int(scores.returns.shape[1]),
             }
-            row |= {name: _mean(self._column(name)[i][learned]) for name in Diagnostics._fields}
+            row |= {name: _mean(column[i]) for name, column in diagnostics.items()}
             rows.append(row | {"seconds": round(seconds, 3)})
         return rows
 

@@ -71,7 +71,7 @@ class Program:
         self._advance: dict[int, Callable[..., Any]] = {}
 
     def init(self) -> SeedState:
-        """All seeds at step 0. A seed's numbers depend on that seed alone, not on how many run beside it."""
+        """All seeds at step 0. A seed's random numbers come from that seed alone, not from how many run beside it."""
         seeds = jnp.arange(self.config.seed, self.config.seed + self.config.seeds)
         return jax.jit(self._over_seeds(jax.vmap(self._init_seed), num_shared=0))(seeds)
 
@@ -136,15 +136,8 @@ class Program:
         shape = (config.block_steps // num_envs, num_envs)
         coin_key, action_key, env_key = jax.random.split(key, 3)
         first_steps = step + num_envs * jnp.arange(shape[0])
-        epsilon = epsilon_at(
-            first_steps,
-            start=config.exploration.start,
-            end=config.exploration.end,
-            begins=config.learning.starts,
-            decay_steps=config.exploration.decay_steps,
-        )
         inputs = (
-            epsilon,
+            epsilon_of(config, first_steps),
             jax.random.uniform(coin_key, shape),
             (jax.random.bits(action_key, shape) % self.env.num_actions).astype(jnp.int32),
             jax.random.split(env_key, (*shape, 2)),
@@ -175,6 +168,18 @@ class Program:
 
         walkers, (steps, episodes) = lax.scan(one_step, walkers, inputs)
         return walkers, steps, episodes
+
+
+def epsilon_of(config: Config, step: Array | int) -> Array:
+    """A config's epsilon at a step."""
+    settings = config.exploration
+    return epsilon_at(
+        step,
+        start=settings.start,
+        end=settings.end,
+        begins=config.learning.starts,
+        decay_steps=settings.decay_steps,
+    )
 
 
 def make_agent(config: Config, env: JaxEnv[Any]) -> Agent:

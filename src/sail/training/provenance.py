@@ -38,6 +38,7 @@ def commit() -> str | None:
     """
     here = Path(__file__).parent
     try:
+        _git(here, "ls-files", "--error-unmatch", Path(__file__).name)  # or it is someone else's checkout
         revision = _git(here, "rev-parse", "HEAD")
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):

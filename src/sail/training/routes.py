@@ -31,12 +31,12 @@ def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] 
         return [int(x) for x in np.asarray(state.cell)]
 
     keys = iter(jax.random.split(jax.random.key(seed), env.max_episode_steps + 1))
-    state, over, success, total = env.reset(next(keys)), False, False, 0.0
+    state, over, success, total, steps = env.reset(next(keys)), False, False, 0.0, 0
     cells = [cell(state)]
     while not over:
         state, outcome = step(state, next(keys))
         over, success = bool(outcome.terminated | outcome.truncated), bool(outcome.success)
-        total += float(outcome.reward)
+        total, steps = total + float(outcome.reward), steps + 1
         if cell(state)[0] < len(grid):
             cells.append(cell(state))
-    return {"seed": seed, "success": success, "return": total, "grid": grid, "cells": cells}
+    return {"seed": seed, "success": success, "return": total, "steps": steps, "grid": grid, "cells": cells}

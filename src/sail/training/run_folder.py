@@ -38,11 +38,7 @@ class RunFolder:
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, provenance: dict[str, Any]) -> RunFolder:
         """A new run folder, which must not exist yet, with its config.yaml."""
-        path = Path(path)
-        if path.exists() or path.is_symlink():
-            raise BadInputError(
-                f"The output folder {path} exists already: name another, or resume it with 'sail resume'."
-            )
+        path = check_new(path)
         tree = config_to_tree(config) | {"provenance": provenance}
         text = f"# sail train: {config.agent_name} on {config.env.name}\n" + yaml.safe_dump(tree, sort_keys=False)
         try:
@@ -51,7 +47,7 @@ class RunFolder:
             for log in LOGS:
                 (path / log).touch()
         except OSError as error:
-            raise BadInputError(f"The output folder {path} cannot be written: {error.strerror}.") from None
+            raise _unwritable(path, error) from None
         return cls(path)
 
     @property
@@ -78,11 +74,13 @@ class RunFolder:
 
     def lock(self) -> None:
         """Keeps other processes from training into this folder, until this one ends."""
-        self._lock = (self.path / ".lock").open("w")
+        lock = (self.path / ".lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            lock.close()
             raise BadInputError(f"{self.path} is being trained by another process.") from None
+        self._lock = lock
 
     def unlock(self) -> None:
         """Lets go of the folder."""
@@ -95,6 +93,12 @@ class RunFolder:
         text = "".join(json.dumps(_finite(row)) + "\n" for row in rows)
         with (self.path / log).open("a") as file:
             file.write(text)
+
+    def sync_logs(self) -> None:
+        """Waits until the logs are on the disk."""
+        for log in LOGS:
+            with (self.path / log).open("rb") as file:
+                os.fsync(file.fileno())
 
     def log_sizes(self) -> dict[str, int]:
         """How long each log is now: a checkpoint remembers it."""
@@ -116,6 +120,22 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, self.path / name)
+
+
+def check_new(path: str | os.PathLike[str]) -> Path:
+    """The path, if nothing is there yet and something can be."""
+    path = Path(path)
+    try:
+        exists = path.exists() or path.is_symlink()
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    if exists:
+        raise BadInputError(f"The output folder {path} exists already: name another, or resume it with 'sail resume'.")
+    return path
+
+
+def _unwritable(path: Path, error: OSError) -> BadInputError:
+    return BadInputError(f"The output folder {path} cannot be written: {error.strerror}.")
 
 
 def _read_config(path: Path) -> Config:
