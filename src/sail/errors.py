@@ -26,7 +26,7 @@ class TrainingError(SailError, RuntimeError):
 def unknown_name(kind: str, name: str, valid: Iterable[str], section: str = "") -> BadInputError:
     """The error for a name that does not exist, with the nearest one that does."""
     valid = sorted(valid)
-    nearest = difflib.get_close_matches(name, valid, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.5)
     hint = (
         f"did you mean '{section}{nearest[0]}'?"
         if nearest

@@ -224,7 +224,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_checkpo
 def test_a_network_that_is_not_finite_is_never_saved(tmp_path: Path) -> None:
     """One update a phase, the first at step 800: its loss is finite, and what it makes of the network is not."""
     changes: dict[str, Any] = {
-        "optimiser": {"learning_rate": 3e38},
+        "optimiser": {"learning_rate": 1e39},
         "learning": {"num_envs": 4, "starts": 800, "update_period": 400, "target_period": 400, "max_block": 400},
         "replay": {"capacity": 4000},
     }

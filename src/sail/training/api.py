@@ -52,7 +52,8 @@ def train_config(
     set_up_jax(config.seeds)
     with _explained():
         program = Program(config)
-        start = Start(program, program.init())  # what does not fit into memory fails before there is a folder
+        # Waited for, so that what does not fit into memory fails before there is a folder.
+        start = Start(program, jax.block_until_ready(program.init()))
     run = RunFolder.create(path, config, provenance())
     return _train(run, lambda: start, reporter or Silent())
 
