@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,10 +51,11 @@ def train_config(
     """Trains what a config describes, into a new folder: `out`, or a free name under runs/."""
     path = check_new(out if out is not None else _free_folder(config))
     set_up_jax(config.seeds)
+    began = time.monotonic()
     with _explained():
         program = Program(config)
         # Waited for, so that what does not fit into memory fails before there is a folder.
-        start = Start(program, jax.block_until_ready(program.init()))
+        start = Start(program, jax.block_until_ready(program.init()), seconds=time.monotonic() - began)
     run = RunFolder.create(path, config, provenance())
     return _train(run, lambda: start, reporter or Silent())
 
