@@ -1,6 +1,6 @@
 """Who learns Key-Door-Treasure? Success rates of the paper's rules at one fixed budget, with 95 % intervals.
 
-    python benchmarks/kdt_learning.py --seeds 20 --out benchmarks/results/kdt_learning.csv
+    python benchmarks/kdt_learning.py --seeds 20 --seed 1000 --out benchmarks/results/kdt_learning_cpu.csv
     python benchmarks/kdt_learning.py --seeds 100 --env.slip 0.1      # any setting of sail train
 
 Every agent trains with `sail train`'s own defaults, so each row is also `sail train ENV --agent AGENT --seeds N`.
@@ -49,7 +49,8 @@ def measure(env: str, agent: str, seeds: int, steps: int, settings: dict[str, An
     first_reached = np.full(seeds, np.inf)
     for episode in episodes:
         if episode["success"]:
-            first_reached[episode["seed"]] = min(first_reached[episode["seed"]], episode["step"])
+            index = episode["seed"] - config.seed
+            first_reached[index] = min(first_reached[index], episode["step"])
     changed = " ".join(
         f"{section}.{name}={value}" for section, tree in settings.items() for name, value in tree.items()
     )
