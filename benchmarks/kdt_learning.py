@@ -51,9 +51,7 @@ def measure(env: str, agent: str, seeds: int, steps: int, settings: dict[str, An
         if episode["success"]:
             index = episode["seed"] - config.seed
             first_reached[index] = min(first_reached[index], episode["step"])
-    changed = " ".join(
-        f"{section}.{name}={value}" for section, tree in settings.items() for name, value in tree.items()
-    )
+    changed = " ".join(f"{name}={value}" for name, value in settings.items())
     rows = []
     for step in sorted({row["step"] for row in metrics}):
         solved = sum(row["eval_success"] == 1.0 for row in metrics if row["step"] == step)
