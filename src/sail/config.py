@@ -46,7 +46,7 @@ class Config:
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     steps: Count = 300_000
-    """Agent steps to train for, for each seed."""
+    """Agent steps to train for, for each seed; rounded up to whole blocks (see learning.max_block)."""
     seed: Annotated[Int, Field(ge=0, lt=2**31)] = 0
     """The (first) seed."""
     seeds: Annotated[Int, Field(ge=1, le=100_000)] = 1
