@@ -42,9 +42,9 @@ class Runner:
     """A compiled sail program past the start of learning."""
 
     def __init__(self, config: Config) -> None:
-        from sail.training.on_device import Program
+        from sail.training.on_device import OnDeviceProgram
 
-        self.config, self.program, self.jax = config, Program(config), _jax()
+        self.config, self.program, self.jax = config, OnDeviceProgram(config), _jax()
         # Calls are queued, so they need not be long: only long against the time it takes to queue one.
         self.slice_steps = config.block_steps * max(10, 50 // config.seeds)
         self.step, started = 0, time.perf_counter()
@@ -71,7 +71,7 @@ class Runner:
     def _advance(self, calls: int) -> float:
         started = time.perf_counter()
         for _ in range(calls):
-            self.state, diagnostics, _ = self.program.advance(self.state, self.step, self.slice_steps)
+            self.state, diagnostics, _ = self.program.advance_arrays(self.state, self.step, self.slice_steps)
             self.step += self.slice_steps
         self.jax.block_until_ready((self.state, diagnostics))
         elapsed = time.perf_counter() - started

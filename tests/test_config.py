@@ -181,7 +181,7 @@ def test_a_setting_of_another_optimiser_is_unknown() -> None:
 
 
 def test_where_nothing_is_near_the_names_are_listed() -> None:
-    assert refusal("zzz").startswith("There is no environment 'zzz': choose one of apple-kdt, deep-sea, kdt, ")
+    assert refusal("zzz").startswith("There is no environment 'zzz': choose one of kdt, apple-kdt, deep-sea, ")
     assert refusal(optimiser={"name": "sgd"}) == "There is no optimiser 'sgd': choose one of adam, rmsprop."
     assert refusal(rule={"name": "x"}) == ("There is no rule 'x': choose one of al, bellman, munchausen, sail, strsil.")
 
@@ -270,8 +270,9 @@ def test_the_least_capacity(learning, n_step: int, least: int) -> None:
         return {**steps, "learning": learning, "replay": {"n_step": n_step, "capacity": capacity}}
 
     assert make_config("kdt", overrides=with_capacity(least)).replay.capacity == least
-    expected = f"replay.capacity must be at least {least} for these settings, not {least - 1}."
-    assert refusal(**with_capacity(least - 1)) == expected
+    said = refusal(**with_capacity(least - 1))
+    assert said.startswith(f"replay.capacity must be at least {least} for these settings (")
+    assert said.endswith(f", not {least - 1}.")
 
 
 # Steps and periods in whole updates, and blocks that fit into all of them

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sail.agents.dqn import DQN
+from sail.agents.torso import Torso
 from sail.losses import huber, squared, td_error
 from sail.networks import MLP, Dense, QNetwork
 
@@ -97,6 +98,11 @@ def test_dense_by_hand() -> None:
     np.testing.assert_array_equal(layer(jnp.array([1.0, -1.0])), [7, 17, 27])
 
 
+def q_network(inputs: int, hidden: tuple[int, ...], num_actions: int, key: jax.Array) -> QNetwork:
+    torso_key, head_key = jax.random.split(key)
+    return QNetwork(MLP(inputs, hidden, torso_key), hidden[-1], num_actions, head_key)
+
+
 @pytest.mark.parametrize("leading", [(), (5,), (2, 3), (0,)])
 def test_dense_is_numpys(leading: tuple[int, ...]) -> None:
     layer = with_biases(Dense(4, 3, key))
@@ -119,7 +125,7 @@ def test_mlp_is_numpys(hidden: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("hidden", [(8, 5), (6,)])
 @pytest.mark.parametrize("leading", [(), (5,), (2, 3)])
 def test_q_network_is_numpys(hidden: tuple[int, ...], leading: tuple[int, ...]) -> None:
-    network = with_biases(QNetwork(4, hidden, 3, key))
+    network = with_biases(q_network(4, hidden, 3, key))
     x = rng.standard_normal((*leading, 4)).astype(np.float32)
     expected = numpy_dense(network.head, numpy_mlp(network.torso, x))
     assert (numpy_dense(network.head, numpy_mlp(network.torso, rng.standard_normal((50, 4)))) < 0).any()  # no last ReLU
@@ -129,7 +135,7 @@ def test_q_network_is_numpys(hidden: tuple[int, ...], leading: tuple[int, ...]) 
 
 
 def test_bytes_are_seen_as_their_numbers() -> None:
-    network = QNetwork(4, (8,), 3, key)
+    network = q_network(4, (8,), 3, key)
     x = np.array([[0, 1, 0, 255], [1, 0, 0, 3]], np.uint8)
     np.testing.assert_array_equal(network(jnp.array(x)), network(jnp.array(x, jnp.float32)))
 
@@ -150,12 +156,12 @@ def test_weights_begin_as_glorots_uniform(inputs: int, outputs: int) -> None:
 
 
 def test_every_layer_has_weights_of_its_own() -> None:
-    network = QNetwork(6, (6, 6), 6, key)
+    network = q_network(6, (6, 6), 6, key)
     weights = [np.asarray(layer.weight) for layer in (*network.torso.layers, network.head)]
     for i, first in enumerate(weights):
         for second in weights[i + 1 :]:
             assert not np.array_equal(first, second)
-    again, other = QNetwork(6, (6, 6), 6, key), QNetwork(6, (6, 6), 6, jax.random.key(1))
+    again, other = q_network(6, (6, 6), 6, key), q_network(6, (6, 6), 6, jax.random.key(1))
     x = jnp.ones(6)
     np.testing.assert_array_equal(network(x), again(x))
     assert not np.array_equal(network(x), other(x))
@@ -169,19 +175,23 @@ def test_dqn_targets_and_loss_by_hand() -> None:
     reward, discount = jnp.array([1.0, -1.0]), jnp.array([0.5, 0.0])
     for rule in ("bellman", "al", "sail", "strsil"):
         # 1 + 0.5 * 4 = 3 and -1 + 0 * 0.5 = -1
-        np.testing.assert_array_equal(DQN(4, 3, rule=rule).targets(outputs, reward, discount), [3.0, -1.0])
+        np.testing.assert_array_equal(DQN(Torso((4,)), 3, rule=rule).targets(outputs, reward, discount), [3.0, -1.0])
     # tau = 1: log(e + e^2 + e^4) = log(2.718282 + 7.389056 + 54.598150) = log(64.705488) = 4.169846
     np.testing.assert_allclose(
-        DQN(4, 3, rule="munchausen", tau=1.0).targets(outputs, reward, discount), [1 + 0.5 * 4.169846, -1.0], rtol=1e-6
+        DQN(Torso((4,)), 3, rule="munchausen", tau=1.0).targets(outputs, reward, discount),
+        [1 + 0.5 * 4.169846, -1.0],
+        rtol=1e-6,
     )
     # Errors 4 - 1.5 = 2.5 and -1 + 3 = 2: Huber 2 and 1.5, squared 3.125 and 2.
     actions, targets = jnp.array(ACTIONS), jnp.array(TARGETS)
-    np.testing.assert_array_equal(DQN(4, 3).loss(outputs, actions, targets), [2.0, 1.5])
-    np.testing.assert_array_equal(DQN(4, 3, loss_name="squared").loss(outputs, actions, targets), [3.125, 2.0])
+    np.testing.assert_array_equal(DQN(Torso((4,)), 3).loss(outputs, actions, targets), [2.0, 1.5])
+    np.testing.assert_array_equal(
+        DQN(Torso((4,)), 3, loss_name="squared").loss(outputs, actions, targets), [3.125, 2.0]
+    )
 
 
 def test_dqn_is_its_q_network() -> None:
-    agent = DQN(4, 3, hidden=(8, 5))
+    agent = DQN(Torso((4,), hidden=(8, 5)), 3)
     params = agent.init(key)
     x = jnp.array(rng.standard_normal((2, 3, 4)), jnp.float32)
-    np.testing.assert_array_equal(agent.q_values(agent.evaluate(params, x)), QNetwork(4, (8, 5), 3, key)(x))
+    np.testing.assert_array_equal(agent.q_values(agent.evaluate(params, x)), q_network(4, (8, 5), 3, key)(x))

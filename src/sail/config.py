@@ -13,9 +13,11 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from sail.agents import names
+from sail.envs import KINDS, EnvSettings, HostEnvSettings, settings_class
 from sail.envs import SETTINGS as ENV_SETTINGS
-from sail.envs.settings import EnvSettings, Int, settings
-from sail.errors import BadInputError, invalid_settings, unknown_name
+from sail.envs.settings import Int, JaxEnvSettings, settings
+from sail.errors import BadInputError, invalid_settings
+from sail.presets import implied_by
 from sail.rules import RULES
 from sail.settings import (
     OPTIMISERS,
@@ -36,7 +38,7 @@ from sail.settings import (
 class Config:
     """Everything that decides what a run computes."""
 
-    env: EnvSettings = Field(discriminator="name")
+    env: EnvSettings
     agent: AgentSettings = AgentSettings()
     rule: RuleSettings = RuleSettings()
     replay: ReplaySettings = ReplaySettings()
@@ -58,12 +60,43 @@ class Config:
         return names.join(self.rule.name, self.agent.base)
 
     @property
+    def on_device(self) -> bool:
+        """Whether the environment runs inside the compiled program."""
+        return not isinstance(self.env, tuple(KINDS.values()))
+
+    @property
+    def jax_env(self) -> JaxEnvSettings:
+        """The environment's settings, where it runs inside the compiled program."""
+        return cast(JaxEnvSettings, self.env)
+
+    @property
+    def host_env(self) -> HostEnvSettings:
+        """The environment's settings, where it does not."""
+        return cast(HostEnvSettings, self.env)
+
+    @property
+    def stack(self) -> int:
+        """Frames that make up what the agent sees."""
+        return getattr(self.env, "stack", 1)
+
+    @property
+    def step_unit(self) -> int:
+        """What every period is a multiple of: whole updates, and whole rounds of the environments that run in step."""
+        period = self.learning.update_period
+        return math.lcm(self.learning.num_envs, period) if self.on_device else period
+
+    @property
+    def num_rows(self) -> int:
+        """Emulators waited for at a time."""
+        return min(self.learning.num_rows or max(self.learning.num_envs // 2, 1), self.learning.num_envs)
+
+    @property
     def block_steps(self) -> int:
         """Agent steps (of one seed) taken between two rounds of updates.
 
         The largest number up to `learning.max_block` that divides every period, so that nothing happens in mid-block.
         """
-        unit = math.lcm(self.learning.num_envs, self.learning.update_period)
+        unit = self.step_unit
         whole = math.gcd(self.evaluation.period, self.learning.target_period)
         fitting = [d for d in range(unit, min(self.learning.max_block, whole) + 1, unit) if whole % d == 0]
         return fitting[-1] if fitting else unit
@@ -84,11 +117,15 @@ _CONFIG: TypeAdapter[Config] = TypeAdapter(Config)
 
 def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] | None = None) -> Config:
     """The settings of a run: the defaults, what the names imply, and then the overrides (a nested mapping)."""
-    if env not in ENV_SETTINGS:
-        raise unknown_name("environment", env, ENV_SETTINGS)
+    settings_class(env)
+    overrides = overrides or {}
     rule, base = names.parse(agent)
     names_imply = {"env": {"name": env}, "agent": {"base": base}, "rule": {"name": rule}, "optimiser": {"name": "adam"}}
-    tree = _merge(names_imply, overrides or {})
+    implied = implied_by(env, overrides.get("seeds", 1))
+    optimiser = overrides.get("optimiser")
+    if isinstance(optimiser, Mapping) and optimiser.get("name"):
+        implied = {**implied, "optimiser": {}}  # its numbers belong to the optimiser it names
+    tree = _merge(_merge(names_imply, implied), overrides)
     if isinstance(tree["rule"], Mapping) and tree["rule"]["name"] in list(RULES):
         tree["rule"] = {"clip": RULES[tree["rule"]["name"]].default_clip, **tree["rule"]}
     return config_from_tree(tree)
@@ -96,10 +133,13 @@ def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] 
 
 def config_from_tree(tree: Mapping[str, Any]) -> Config:
     """Validates a nested mapping, such as a parsed config.yaml."""
+    env = tree.get("env") if isinstance(tree, Mapping) else None
+    if isinstance(env, Mapping) and isinstance(env.get("name"), str):
+        settings_class(env["name"])
     try:
         return _aligned(_CONFIG.validate_python(tree))
     except ValidationError as error:
-        raise invalid_settings(error, _fields, members=(*ENV_SETTINGS, *OPTIMISERS)) from None
+        raise invalid_settings(error, _fields, members=(*ENV_SETTINGS, "probe", *KINDS, *OPTIMISERS)) from None
 
 
 def config_to_tree(config: Config) -> dict[str, Any]:
@@ -125,7 +165,7 @@ def _changed(node: Node, **changes: Any) -> Node:
 
 def _aligned(config: Config) -> Config:
     """Periods rounded up to whole updates of all environments, steps to whole blocks; ring and seeds checked."""
-    unit = math.lcm(config.learning.num_envs, config.learning.update_period)
+    unit = config.step_unit
 
     def up(steps: int) -> int:
         return -(-steps // unit) * unit
@@ -140,11 +180,18 @@ def _aligned(config: Config) -> Config:
         raise BadInputError(
             f"seed and seeds must stay below {2**31:,} together, not reach {config.seed + config.seeds:,}."
         )
-    needed = max(2 * config.block_steps // config.learning.num_envs, config.replay.n_step + 1)
+    written_at_once = 2 * config.block_steps // config.learning.num_envs if config.on_device else 2
+    needed = max(written_at_once, config.stack + config.replay.n_step)
     if config.ring_length < needed:
         least = needed * config.learning.num_envs
         raise BadInputError(
-            f"replay.capacity must be at least {least} for these settings, not {config.replay.capacity}."
+            f"replay.capacity must be at least {least} for these settings ({needed} observations for each of "
+            f"{config.learning.num_envs} environments), not {config.replay.capacity}."
+        )
+    if (config.learning.num_rows or 1) > config.learning.num_envs:
+        raise BadInputError(
+            f"learning.num_rows must be at most learning.num_envs ({config.learning.num_envs}), not "
+            f"{config.learning.num_rows}."
         )
     return config
 
@@ -152,6 +199,6 @@ def _aligned(config: Config) -> Config:
 def _fields(path: list[str]) -> list[str]:
     """The settings in a section. pydantic adds the chosen member of a union (kdt, adam) to the path."""
     defaults = {field.name: field.default for field in dataclasses.fields(cast(Any, Config))}
-    members = {**ENV_SETTINGS, **OPTIMISERS}
+    members = {**ENV_SETTINGS, "probe": ENV_SETTINGS["probe-chain"], **KINDS, **OPTIMISERS}
     chosen = members.get(path[-1]) or type(defaults[path[-1]]) if path else Config
     return [field.name for field in dataclasses.fields(cast(Any, chosen))]

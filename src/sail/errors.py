@@ -23,14 +23,17 @@ class TrainingError(SailError, RuntimeError):
     """Training cannot go on, for instance because the loss is no longer finite."""
 
 
-def unknown_name(kind: str, name: str, valid: Iterable[str], section: str = "") -> BadInputError:
-    """The error for a name that does not exist, with the nearest one that does."""
-    valid = sorted(valid)
-    nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.5)
+def unknown_name(
+    kind: str, name: str, valid: Iterable[str], section: str = "", shown: Iterable[str] | None = None
+) -> BadInputError:
+    """The error for a name that does not exist, with the nearest one that does, or with all of them (`shown`)."""
+    by_lower = {one.lower(): one for one in sorted(valid)}
+    valid = list(by_lower.values())
+    nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     hint = (
-        f"did you mean '{section}{nearest[0]}'?"
+        f"did you mean '{section}{by_lower[nearest[0]]}'?"
         if nearest
-        else f"choose one of {', '.join(section + name for name in valid)}."
+        else f"choose one of {', '.join(section + name for name in shown or valid)}."
     )
     return BadInputError(f"There is no {kind} '{section}{name}': {hint}")
 
@@ -47,6 +50,9 @@ def invalid_settings(
     where = [str(part) for part in problem["loc"]]
     path = [part for i, part in enumerate(where) if not (i == 1 and part in members)]
     dotted = ".".join(path) or "A config"
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, BadInputError):  # a setting's own check has said it already
+        return cause
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
             section = "".join(f"{part}." for part in path[:-1])
@@ -64,8 +70,6 @@ def invalid_settings(
             wanted = "a list of at least one"
         case _:
             wanted = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-            if wanted.startswith("There is no"):
-                return BadInputError(wanted)
             wanted = wanted.removeprefix("must be ").split(",")[0].rstrip(".")
     shown = "none" if problem["input"] is None else repr(problem["input"])
     return BadInputError(f"{dotted} must be {wanted}, not {shown}.")

@@ -45,14 +45,13 @@ class MLP(eqx.Module):
 class QNetwork(eqx.Module):
     """A torso and one linear output per action: DQN's head."""
 
-    torso: MLP
+    torso: eqx.Module
     head: Dense
 
-    def __init__(self, inputs: int, hidden: tuple[int, ...], num_actions: int, key: Array) -> None:
-        torso_key, head_key = jax.random.split(key)
-        self.torso = MLP(inputs, hidden, torso_key)
-        self.head = Dense(hidden[-1], num_actions, head_key)
+    def __init__(self, torso: eqx.Module, num_features: int, num_actions: int, key: Array) -> None:
+        self.torso = torso
+        self.head = Dense(num_features, num_actions, key)
 
-    def __call__(self, observation: Array) -> Array:
-        """[..., inputs] to action-values [..., A]."""
-        return self.head(self.torso(observation))
+    def __call__(self, prepared: Array) -> Array:
+        """What the torso reads to action-values [..., A]."""
+        return self.head(self.torso(prepared))  # type: ignore[operator]

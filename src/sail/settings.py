@@ -26,8 +26,13 @@ class AgentSettings:
 
     base: Literal["dqn"] = "dqn"
     """The base agent; with the rule's name it makes the agent's, as in sail-dqn."""
+    network: Literal["auto", "mlp", "nature", "dopamine"] = "auto"
+    """Dense layers, or three convolutions before them, padded as in Nature (none) or Dopamine (same size); auto: nature
+    for images of at least 36 x 36, else mlp."""
     hidden: Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)] = (64, 64)
-    """Widths of the hidden layers."""
+    """Widths of the hidden layers; after convolutions there is one."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What convolutions compute in; auto: bfloat16 on an accelerator. Parameters are always float32."""
     loss: Literal["huber", "squared"] = "huber"
     """Loss of the temporal-difference error."""
     discount: DecayRate = 0.99
@@ -64,6 +69,8 @@ class ReplaySettings:
     """Sample only episodes that have ended, as the authors' code does; Alg. 1 samples them all."""
     time_limit_is_terminal: bool = False
     """Treat a cut-off episode as a death, as Dopamine does, instead of bootstrapping from its last observation."""
+    frames: Literal["auto", "device", "host"] = "auto"
+    """Where the observations of outside environments are kept; auto: on the device if they fit."""
 
 
 @settings
@@ -114,6 +121,8 @@ class LearningSettings:
 
     num_envs: Annotated[Int, Field(ge=1, le=65_536)] = 8
     """Environments stepped together, for each seed."""
+    num_rows: Annotated[Int, Field(ge=1, le=65_536)] | None = None
+    """Emulators waited for at a time, while the others go on; none for half of them."""
     batch_size: Annotated[Int, Field(ge=1, le=65_536)] = 32
     """Transitions in one update."""
     update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4
@@ -132,17 +141,21 @@ class EvaluationSettings:
 
     period: Count = 25_000
     """Steps between two phases; each also writes a line of metrics."""
-    episodes: Annotated[Int, Field(ge=1, le=100_000)] = 8
-    """Episodes in a phase."""
+    episodes: Annotated[Int, Field(ge=0, le=100_000)] = 8
+    """Episodes in a phase; 0 for none: then the training episodes tell how it goes."""
+    steps: Count | None = None
+    """What `sail eval` plays: whole episodes until this many steps; none for the number of episodes."""
     epsilon: Probability = 0.0
     """Epsilon while evaluating; the paper's for Atari is 0.001."""
 
 
 @settings
 class CheckpointSettings:
-    """Checkpoints hold everything: a run killed and resumed ends in the same bits."""
+    """Checkpoints. Where environments are compiled in they hold everything: a resumed run ends in the same bits."""
 
     seconds: Annotated[Float, Field(ge=0, allow_inf_nan=False)] = 30.0
     """Seconds between two checkpoints, at the least; 0 for one after every evaluation phase."""
     keep: Annotated[Int, Field(ge=1, le=1000)] = 2
     """Newest checkpoints kept."""
+    replay: bool = False
+    """Keep the replay ring of outside environments too (7 GB for a million Atari frames), instead of refilling it."""

@@ -16,7 +16,7 @@ from sail import replay
 from sail.config import make_config
 from sail.rules import RULES
 from sail.settings import RuleSettings
-from sail.training.on_device import Program
+from sail.training.on_device import OnDeviceProgram
 
 DISCOUNT = 0.9
 
@@ -41,15 +41,15 @@ def numpy_bonus(rule: str, q: np.ndarray, a: np.ndarray, g: np.ndarray, alpha: f
     return alpha * np.clip(tau * log_policy[np.arange(len(a)), a], -1, 0)
 
 
-def trained(env: str, overrides: dict[str, Any]) -> tuple[Program, Any, Any]:
+def trained(env: str, overrides: dict[str, Any]) -> tuple[OnDeviceProgram, Any, Any]:
     """One seed after some training, so that online and target networks differ and returns are mixed."""
-    program = Program(make_config(env, "dqn", overrides))
-    state, _, _ = program.advance(program.init(), 0, program.config.steps)
+    program = OnDeviceProgram(make_config(env, "dqn", overrides))
+    state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
     return program, jax.tree.map(lambda x: x[0], state.learner), jax.tree.map(lambda x: x[0], state.ring)
 
 
 @pytest.fixture(scope="module")
-def experience() -> tuple[Program, Any, Any]:
+def experience() -> tuple[OnDeviceProgram, Any, Any]:
     # Apples near the start make returns, values and bonuses differ from zero.
     overrides = {
         "steps": 800,
@@ -63,7 +63,7 @@ def experience() -> tuple[Program, Any, Any]:
 
 @pytest.mark.parametrize("loss", ["huber", "squared"])
 @pytest.mark.parametrize("rule", ["bellman", "al", "sail", "strsil", "munchausen"])
-def test_one_update_is_what_numpy_says(experience: tuple[Program, Any, Any], rule: str, loss: str) -> None:
+def test_one_update_is_what_numpy_says(experience: tuple[OnDeviceProgram, Any, Any], rule: str, loss: str) -> None:
     """Draws the learner's own minibatch, then recomputes targets, loss and the SGD step in float64."""
     tau, rate, n_step = 0.3, 0.5, 2
     program, learner_state, ring = experience
@@ -146,11 +146,11 @@ def test_a_round_of_updates_is_the_updates_one_by_one() -> None:
 
 def test_nothing_is_learned_from_nothing() -> None:
     """Finished episodes only, and none has finished: parameters and optimiser stay as they are."""
-    program = Program(
+    program = OnDeviceProgram(
         make_config("kdt", "sail-dqn", {"steps": 400, "replay": {"finished_only": True}, "learning": {"starts": 50}})
     )
     before = jax.tree.map(np.asarray, program.init().learner)
-    after, _, episodes = program.advance(program.init(), 0, 400)
+    after, _, episodes = program.advance_arrays(program.init(), 0, 400)
     assert not np.asarray(episodes.ended).any()  # 50 steps each, and the limit is 100
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after.learner), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -165,8 +165,8 @@ def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:
         ("strsil-dqn", {"alpha": 0.0}),
     ):
         config = make_config("kdt", agent, {"steps": 4000, "seed": 5, "rule": rule, "env": {"key_reward": 1.0}})
-        program = Program(config)
-        state, _, _ = program.advance(program.init(), 0, 4000)
+        program = OnDeviceProgram(config)
+        state, _, _ = program.advance_arrays(program.init(), 0, 4000)
         finals.append([np.asarray(leaf) for leaf in jax.tree.leaves(state.learner.params)])
     for other in finals[1:]:
         for a, b in zip(finals[0], other, strict=True):
@@ -176,7 +176,7 @@ def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:
 PROBES = ["probe-constant", "probe-discount", "probe-observation", "probe-action", "probe-chain", "probe-time-limit"]
 
 
-def probe_program(probe: str, agent: str, **replay_settings: Any) -> Program:
+def probe_program(probe: str, agent: str, **replay_settings: Any) -> OnDeviceProgram:
     overrides = {
         "steps": 8000,
         "agent": {"hidden": (32,), "discount": DISCOUNT, "loss": "squared"},
@@ -185,13 +185,13 @@ def probe_program(probe: str, agent: str, **replay_settings: Any) -> Program:
         "exploration": {"end": 1.0},
         "optimiser": {"learning_rate": 2e-3},
     }
-    return Program(make_config(probe, agent, overrides))
+    return OnDeviceProgram(make_config(probe, agent, overrides))
 
 
 @pytest.mark.parametrize("probe", PROBES)
 def test_dqn_learns_the_known_values(probe: str) -> None:
     program = probe_program(probe, "dqn")
-    state, _, _ = program.advance(program.init(), 0, program.config.steps)
+    state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
     params = jax.tree.map(lambda x: x[0], state.learner.params)
     for observation, values in program.env.optimal_values(DISCOUNT):  # type: ignore[attr-defined]
         q = params(jnp.array(observation))
@@ -203,7 +203,7 @@ def test_rules_learn_the_known_greedy_values(rule: str) -> None:
     """With deterministic rewards no return beats V*, so max_b Q is V* and the best action is the right one."""
     for probe in ("probe-action", "probe-chain"):
         program = probe_program(probe, f"{rule}-dqn")
-        state, _, _ = program.advance(program.init(), 0, program.config.steps)
+        state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
         params = jax.tree.map(lambda x: x[0], state.learner.params)
         for observation, values in program.env.optimal_values(DISCOUNT):  # type: ignore[attr-defined]
             q = np.asarray(params(jnp.array(observation)))
@@ -217,7 +217,7 @@ def test_rules_learn_the_known_greedy_values(rule: str) -> None:
 def test_a_time_limit_treated_as_death_has_the_value_of_a_death() -> None:
     """probe-time-limit pays 1 a step for 5 steps: with death at the limit, no state is worth 1/(1-gamma) = 10."""
     program = probe_program("probe-time-limit", "dqn", time_limit_is_terminal=True)
-    state, _, _ = program.advance(program.init(), 0, program.config.steps)
+    state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
     q = jax.tree.map(lambda x: x[0], state.learner.params)(jnp.array([1.0, 1.0]))
     # Time is not observed, so one value serves all five ages: Q = 1 + 0.9 * 4/5 * Q, which gives 1 / 0.28 = 3.57.
     np.testing.assert_allclose(q, [1 / 0.28] * 2, atol=0.5)

@@ -11,14 +11,16 @@ import pytest
 from sail import replay
 from sail.config import make_config
 from sail.training.metrics import updates_at
-from sail.training.on_device import Program
+from sail.training.on_device import OnDeviceProgram
 
 
-def run(steps: int, pieces: list[int], agent: str = "sail-dqn", **overrides: Any) -> tuple[Program, Any, list[Any]]:
-    program = Program(make_config("kdt", agent, {"steps": steps, **overrides}))
+def run(
+    steps: int, pieces: list[int], agent: str = "sail-dqn", **overrides: Any
+) -> tuple[OnDeviceProgram, Any, list[Any]]:
+    program = OnDeviceProgram(make_config("kdt", agent, {"steps": steps, **overrides}))
     state, step, episodes = program.init(), 0, []
     for piece in pieces:
-        state, _, ended = program.advance(state, step, piece)
+        state, _, ended = program.advance_arrays(state, step, piece)
         step += piece
         episodes.append(jax.tree.map(np.asarray, ended))
     return program, state, episodes

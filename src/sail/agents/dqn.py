@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
+import jax
 from jax import Array
 
 from sail import losses, rules
 from sail.agents.base import Params
+from sail.agents.torso import Torso
 from sail.networks import QNetwork
 
 
 @dataclass(frozen=True)
 class DQN:
-    """A Q-network with one hidden torso; the bootstrap is the rule's (greedy, or soft for Munchausen)."""
+    """A Q-network; the bootstrap is the rule's (greedy, or soft for Munchausen)."""
 
-    num_inputs: int
+    torso: Torso
     num_actions: int
-    hidden: tuple[int, ...] = (64, 64)
     loss_name: str = "huber"
     rule: str = "bellman"
     tau: float = 0.03
 
     def init(self, key: Array) -> Params:
         """A fresh Q-network."""
-        return QNetwork(self.num_inputs, self.hidden, self.num_actions, key)
+        torso_key, head_key = jax.random.split(key)
+        return QNetwork(self.torso.init(torso_key), self.torso.num_features, self.num_actions, head_key)
 
     def prepare(self, observation: Array) -> Array:
-        """Vectors are small: as floats they are converted once instead of once for each evaluation."""
-        return observation.astype(jnp.float32)
+        """As the torso wants them."""
+        return self.torso.prepare(observation)
 
-    def evaluate(self, params: Params, observation: Array) -> Array:
+    def evaluate(self, params: Params, prepared: Array) -> Array:
         """Action-values [..., A]."""
-        return params(observation)
+        return params(prepared)
 
     def q_values(self, outputs: Array) -> Array:
         """The outputs are the action-values."""

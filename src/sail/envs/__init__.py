@@ -1,16 +1,21 @@
-"""Environments: Key-Door-Treasure, DeepSea and the probes run inside the compiled program."""
+"""Environments. Key-Door-Treasure, DeepSea and the probes run inside the compiled program; Atari and Gymnasium outside.
+
+A pure-JAX environment has a name of its own (`kdt`); the others a kind and a name (`atari:Pong`, `gym:CartPole-v1`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Discriminator, Tag, ValidationError
 
+from sail.envs.atari_settings import GAMES, AtariSettings
+from sail.envs.gym_settings import GymSettings
 from sail.envs.settings import (
     AppleKeyDoorTreasureSettings,
     DeepSeaSettings,
-    EnvSettings,
+    JaxEnvSettings,
     KeyDoorTreasureSettings,
     ProbeSettings,
 )
@@ -18,6 +23,7 @@ from sail.errors import invalid_settings, unknown_name
 
 if TYPE_CHECKING:
     from sail.envs.base import JaxEnv
+    from sail.envs.host import HostEnv
 
 SETTINGS: dict[str, type[Any]] = {
     "kdt": KeyDoorTreasureSettings,
@@ -28,15 +34,55 @@ SETTINGS: dict[str, type[Any]] = {
         ProbeSettings,
     ),
 }
-"""The settings of every environment, by the name it has on the command line."""
+"""The settings of every pure-JAX environment, by the name it has on the command line."""
+
+KINDS: dict[str, type[Any]] = {"atari": AtariSettings, "gym": GymSettings}
+"""The settings of the environments outside the compiled program, by what stands before the colon."""
+
+HostEnvSettings = AtariSettings | GymSettings
 
 
-def make(env: str | EnvSettings, **settings: Any) -> JaxEnv[Any]:
-    """An environment by name or by its settings: `make("kdt", slip=0.1)`."""
+def _tag(env: Any) -> str | None:
+    """What kind of settings a mapping or a section is; pydantic asks."""
+    name = env.get("name") if isinstance(env, dict) else getattr(env, "name", None)
+    if not isinstance(name, str):
+        return None
+    return "probe" if SETTINGS.get(name) is ProbeSettings else kind_of(name)
+
+
+EnvSettings = Annotated[
+    Annotated[KeyDoorTreasureSettings, Tag("kdt")]
+    | Annotated[AppleKeyDoorTreasureSettings, Tag("apple-kdt")]
+    | Annotated[DeepSeaSettings, Tag("deep-sea")]
+    | Annotated[ProbeSettings, Tag("probe")]
+    | Annotated[AtariSettings, Tag("atari")]
+    | Annotated[GymSettings, Tag("gym")],
+    Discriminator(_tag),
+]
+
+
+def kind_of(name: str) -> str:
+    """`atari` or `gym`; a pure-JAX environment is its own kind."""
+    return name.partition(":")[0] if ":" in name else name
+
+
+def settings_class(name: str) -> type[Any]:
+    """The settings of an environment, by its full name."""
+    found = KINDS.get(kind_of(name)) if ":" in name else SETTINGS.get(name)
+    if found is None:
+        known = [*SETTINGS, *(f"atari:{game}" for game in GAMES), "gym:CartPole-v1"]
+        game = f"atari:{name}" if name.lower() in (one.lower() for one in GAMES) else name
+        error = unknown_name("environment", game, known, shown=[*SETTINGS, "atari:GAME", "gym:ID"])
+        raise type(error)(str(error).replace(f"'{game}'", f"'{name}'", 1))
+    return found
+
+
+def make(env: str | JaxEnvSettings, **settings: Any) -> JaxEnv[Any]:
+    """A pure-JAX environment by name or by its settings: `make("kdt", slip=0.1)`."""
     if isinstance(env, str) and env not in SETTINGS:
         raise unknown_name("environment", env, SETTINGS)
     try:
-        chosen: EnvSettings = SETTINGS[env](name=env, **settings) if isinstance(env, str) else env
+        chosen: JaxEnvSettings = SETTINGS[env](name=env, **settings) if isinstance(env, str) else env
     except ValidationError as error:
         raise invalid_settings(error, lambda path: [field.name for field in fields(SETTINGS[str(env)])]) from None
     # Imported here, so that reading settings does not cost the import of jax.
@@ -51,3 +97,14 @@ def make(env: str | EnvSettings, **settings: Any) -> JaxEnv[Any]:
             return DeepSea(chosen)
         case ProbeSettings():
             return Probe(chosen)
+
+
+def make_host(settings: HostEnvSettings, num_envs: int, num_rows: int | None = None) -> HostEnv:
+    """A pool of environments outside the compiled program. `num_rows`: how many to wait for at a time."""
+    if isinstance(settings, AtariSettings):
+        from sail.envs.atari import AtariEnv
+
+        return AtariEnv(settings, num_envs, num_rows)
+    from sail.envs.gym import GymEnv
+
+    return GymEnv(settings, num_envs)

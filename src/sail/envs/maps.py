@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sail.envs.settings import AppleKeyDoorTreasureSettings, DeepSeaSettings, EnvSettings, KeyDoorTreasureSettings
+from typing import Any
+
+from sail.envs.settings import AppleKeyDoorTreasureSettings, DeepSeaSettings, KeyDoorTreasureSettings
 
 # S start, K key, D door (closed to those without the key), T treasure, a apple (in the Apple variant only).
 KEY_DOOR_TREASURE = (
@@ -22,7 +24,7 @@ KEY_DOOR_TREASURE = (
 )
 
 
-def env_map(env: EnvSettings) -> list[str] | None:
+def env_map(env: Any) -> list[str] | None:
     """The rows of an environment's map, or None where it has none."""
     match env:
         case AppleKeyDoorTreasureSettings():

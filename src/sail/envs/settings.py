@@ -77,4 +77,4 @@ class ProbeSettings:
     """Length of the chain, or the time limit of probe-time-limit."""
 
 
-EnvSettings = KeyDoorTreasureSettings | AppleKeyDoorTreasureSettings | DeepSeaSettings | ProbeSettings
+JaxEnvSettings = KeyDoorTreasureSettings | AppleKeyDoorTreasureSettings | DeepSeaSettings | ProbeSettings

@@ -17,11 +17,12 @@ from sail.replay.ring import (
     UNKNOWN_RETURN,
     Ring,
     Steps,
+    cut_off,
     extend,
     fill_returns,
     init,
 )
-from sail.replay.sampling import Batch, Slots, eligible, gather, sample
+from sail.replay.sampling import Batch, Places, Slots, eligible, gather, gather_frames, gather_scalars, sample
 
 __all__ = [
     "CLOSING",
@@ -30,13 +31,17 @@ __all__ = [
     "TRUNCATED",
     "UNKNOWN_RETURN",
     "Batch",
+    "Places",
     "Ring",
     "Slots",
     "Steps",
+    "cut_off",
     "eligible",
     "extend",
     "fill_returns",
     "gather",
+    "gather_frames",
+    "gather_scalars",
     "init",
     "sample",
 ]

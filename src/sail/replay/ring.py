@@ -66,25 +66,40 @@ def init(observation_shape: tuple[int, ...], observation_dtype: Any, num_envs: i
     )
 
 
-def extend(ring: Ring, steps: Steps) -> Ring:
-    """The ring with a block of K steps written behind its heads; a row must have room for 2K slots."""
-    num_steps, num_envs = steps.action.shape
+def extend(ring: Ring, steps: Steps, rows: Array | None = None, taken: Array | None = None) -> Ring:
+    """The ring with a block of K steps written behind its heads; a row must have room for 2K slots.
+
+    The steps are those of all environments in order, or of the environments `rows` [W], each named once. Where `taken`
+    [K, W] is false there was no step, and nothing is written. (A row number outside the ring is nobody's.)
+    """
+    num_steps, num_rows = steps.action.shape
     if 2 * num_steps > ring.length:
         raise ValueError(f"{num_steps} steps at once need a ring of at least {2 * num_steps} slots, not {ring.length}.")
     done = steps.terminated | steps.truncated
-    ends_before = jnp.cumsum(done, axis=0) - done  # [K, E] each took one more slot
-    offset = jnp.arange(num_steps)[:, None] + ends_before
-    row = jnp.broadcast_to(jnp.arange(num_envs), offset.shape)
-    slot = (ring.head + offset) % ring.length
+    if taken is not None:
+        done &= taken
+    row = jnp.arange(num_rows) if rows is None else rows
+    head = ring.head if rows is None else ring.head[rows]
+    slots = done + (jnp.ones_like(done, jnp.int32) if taken is None else taken)  # an end takes one more
+    offset = jnp.cumsum(slots, axis=0) - slots
+    slot = (head + offset) % ring.length
     # An index outside the ring is dropped: that is how steps that end nothing write no closing slot.
-    closing_slot = jnp.where(done, (ring.head + offset + 1) % ring.length, ring.length)
+    closing_slot = jnp.where(done, (head + offset + 1) % ring.length, ring.length)
+    if taken is not None:
+        slot = jnp.where(taken, slot, ring.length)
+    row = jnp.broadcast_to(row, offset.shape)
     end = jnp.where(steps.terminated, TERMINATED, jnp.where(steps.truncated, TRUNCATED, GOES_ON)).astype(jnp.int8)
 
     def write(column: Array, value: Any, closing_value: Any) -> Array:
-        column = column.at[row, slot].set(value, unique_indices=True)
+        column = column.at[row, slot].set(value, mode="drop", unique_indices=taken is None)
         return column.at[row, closing_slot].set(closing_value, mode="drop")
 
-    written = num_steps + done.sum(axis=0)
+    written = slots.sum(axis=0)
+    size = ring.size if rows is None else ring.size[rows]
+    new_head, new_size = (head + written) % ring.length, jnp.minimum(size + written, ring.length)
+    if rows is not None:
+        new_head = ring.head.at[rows].set(new_head, mode="drop")
+        new_size = ring.size.at[rows].set(new_size, mode="drop")
     return Ring(
         observation=write(ring.observation, steps.observation, steps.next_observation),
         action=write(ring.action, steps.action, 0),
@@ -92,20 +107,36 @@ def extend(ring: Ring, steps: Steps) -> Ring:
         end=write(ring.end, end, CLOSING),
         age=write(ring.age, steps.age, steps.age + 1),
         returns=write(ring.returns, UNKNOWN_RETURN, UNKNOWN_RETURN),
-        head=(ring.head + written) % ring.length,
-        size=jnp.minimum(ring.size + written, ring.length),
+        head=new_head,
+        size=new_size,
     )
 
 
-def fill_returns(ring: Ring, discount: float, window: int | None = None) -> Ring:
+def cut_off(ring: Ring) -> Ring:
+    """The ring after an interruption: every running episode ends, cut off, at its newest stored observation.
+
+    What followed that observation was lost with the environments, so its slot becomes the episode's closing one.
+    """
+    row = jnp.arange(ring.head.shape[0])
+    newest, before = (ring.head - 1) % ring.length, (ring.head - 2) % ring.length
+    runs = (ring.size > 0) & (ring.end[row, newest] == GOES_ON)
+    has_before = runs & (ring.size > 1) & (ring.age[row, newest] > 0)
+    end = ring.end.at[row, newest].set(jnp.where(runs, CLOSING, ring.end[row, newest]).astype(jnp.int8))
+    end = end.at[row, before].set(jnp.where(has_before, TRUNCATED, end[row, before]).astype(jnp.int8))
+    return ring._replace(end=end)
+
+
+def fill_returns(ring: Ring, discount: float, window: int | None = None, rows: Array | None = None) -> Ring:
     """The ring with the returns of every episode that has ended; those that still run keep the placeholder.
 
     `window` bounds how many of the newest slots are looked at. It must cover all that was written since the last call
-    and the whole of every episode that ended in it; by default it is the whole ring.
+    and the whole of every episode that ended in it; by default it is the whole ring. `rows` are the environments to
+    look at, by default all; naming one twice does no harm.
     """
     window = ring.length if window is None else min(window, ring.length)
-    row = jnp.arange(ring.head.shape[0])[:, None]
-    slot = (ring.head[:, None] - window + jnp.arange(window)) % ring.length  # [E, window] oldest to newest
+    row = (jnp.arange(ring.head.shape[0]) if rows is None else rows)[:, None]
+    head, size = ring.head[row], ring.size[row]
+    slot = (head - window + jnp.arange(window)) % ring.length  # [E, window] oldest to newest
     end, old = ring.end[row, slot], ring.returns[row, slot]
     keeps = jnp.where(end == GOES_ON, discount, 0.0).astype(jnp.float32)
 
@@ -116,7 +147,8 @@ def fill_returns(ring: Ring, discount: float, window: int | None = None) -> Ring
     _, value = lax.associative_scan(then, (keeps, ring.reward[row, slot]), reverse=True, axis=1)
     ended = (end == TERMINATED) | (end == TRUNCATED)
     known = jnp.flip(jnp.cumsum(jnp.flip(ended, 1), 1), 1) > 0
-    in_use = jnp.arange(window) >= window - ring.size[:, None]
+    in_use = jnp.arange(window) >= window - size
     # A return once written stays as it is: half of its episode may have been overwritten since.
     fresh = known & in_use & (end != CLOSING) & (old == UNKNOWN_RETURN)
-    return ring._replace(returns=ring.returns.at[row, slot].set(jnp.where(fresh, value, old), unique_indices=True))
+    returns = ring.returns.at[row, slot].set(jnp.where(fresh, value, old), unique_indices=rows is None)
+    return ring._replace(returns=returns)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 
 from sail.replay.ring import CLOSING, GOES_ON, TERMINATED, UNKNOWN_RETURN, Ring
@@ -17,6 +18,14 @@ class Slots(NamedTuple):
     row: Array  # [N] environment
     slot: Array  # [N] time
     any: Array  # scalar bool; False means the places are meaningless
+
+
+class Places(NamedTuple):
+    """Where the newest frames of s and s' are, and how many older frames of their episodes there are to stack."""
+
+    row: Array  # [N]
+    slot: Array  # [2, N]
+    age: Array  # [2, N]
 
 
 class Batch(NamedTuple):
@@ -39,11 +48,15 @@ class Batch(NamedTuple):
         return self.states[1]
 
 
-def eligible(ring: Ring, *, n_step: int = 1, finished_only: bool = False) -> Array:
-    """[E, T]: the slots that hold a transition whose n steps, and the state to bootstrap from, are in the ring."""
+def eligible(ring: Ring, *, n_step: int = 1, finished_only: bool = False, stack: int = 1) -> Array:
+    """[E, T]: the slots that hold a transition whose n steps, and the state to bootstrap from, are in the ring.
+
+    With a stack of frames, so must be the older frames of its first state.
+    """
     position = jnp.arange(ring.length)
     newer = (ring.head[:, None] - 1 - position) % ring.length  # [E, T] how many slots were written after this one
-    in_use = newer < ring.size[:, None]
+    oldest = newer if stack == 1 else newer + jnp.minimum(ring.age, stack - 1)
+    in_use = oldest < ring.size[:, None]
     # With n slots behind it, a transition has all its steps; with fewer it has them only if its episode ended in those.
     complete = newer >= n_step
     for ahead in range(n_step):
@@ -53,12 +66,12 @@ def eligible(ring: Ring, *, n_step: int = 1, finished_only: bool = False) -> Arr
     return usable & (ring.returns > UNKNOWN_RETURN) if finished_only else usable
 
 
-def sample(ring: Ring, key: Array, num: int, *, n_step: int = 1, finished_only: bool = False) -> Slots:
+def sample(ring: Ring, key: Array, num: int, *, n_step: int = 1, finished_only: bool = False, stack: int = 1) -> Slots:
     """`num` transitions, independently and uniformly from all that are eligible.
 
     Alg. 1 draws from the whole buffer; `finished_only` draws from episodes that have ended, as the authors' code does.
     """
-    words, total = _count(eligible(ring, n_step=n_step, finished_only=finished_only).ravel())
+    words, total = _count(eligible(ring, n_step=n_step, finished_only=finished_only, stack=stack).ravel())
     # The remainder of 32 random bits: no slot is more likely than another by more than total / 2^32.
     chosen = (jax.random.bits(key, (num,), jnp.uint32) % jnp.maximum(total, 1).astype(jnp.uint32)).astype(jnp.int32)
     place = _find(words, chosen)
@@ -93,12 +106,22 @@ def _find(words: Array, chosen: Array) -> Array:
 
 
 def gather(
-    ring: Ring, slots: Slots, *, discount: float, n_step: int = 1, time_limit_is_terminal: bool = False
+    ring: Ring, slots: Slots, *, discount: float, n_step: int = 1, time_limit_is_terminal: bool = False, stack: int = 1
 ) -> Batch:
     """The transitions at `slots`.
 
     A cut-off episode is no death: its last observation is bootstrapped from, unless `time_limit_is_terminal`.
     """
+    places, batch = gather_scalars(
+        ring, slots, discount=discount, n_step=n_step, time_limit_is_terminal=time_limit_is_terminal
+    )
+    return batch._replace(states=gather_frames(ring.observation, places, stack))
+
+
+def gather_scalars(
+    ring: Ring, slots: Slots, *, discount: float, n_step: int = 1, time_limit_is_terminal: bool = False
+) -> tuple[Places, Batch]:
+    """The transitions without their states, and the places of those: for a ring whose frames are elsewhere."""
     row, slot = slots.row, slots.slot
     reward = jnp.zeros(slot.shape, jnp.float32)
     weight = jnp.ones(slot.shape, jnp.float32)  # discount^k
@@ -114,10 +137,26 @@ def gather(
         dies = (end != GOES_ON) if time_limit_is_terminal else (end == TERMINATED)
         terminal |= running & dies
         running &= end == GOES_ON
-    return Batch(
-        states=ring.observation[row, jnp.stack([slot, (slot + steps) % ring.length])],
+    both = jnp.stack([slot, (slot + steps) % ring.length])
+    batch = Batch(
+        states=jnp.zeros(()),
         action=ring.action[row, slot],
         reward=reward,
         discount=jnp.where(terminal, 0.0, weight),
         returns=ring.returns[row, slot],
     )
+    return Places(row, both, ring.age[row, both]), batch
+
+
+def gather_frames(frames: Any, places: Places, stack: int = 1) -> Any:
+    """[2, N, ...] the observations at `places`, or [2, N, stack, ...] with their older frames, oldest first.
+
+    Frames from before an episode's beginning are zeros. `frames` [E, T, ...] may be of numpy: then so is the result.
+    """
+    if stack == 1:
+        return frames[places.row, places.slot]
+    xp = np if isinstance(frames, np.ndarray) else jnp
+    back = xp.arange(stack - 1, -1, -1)
+    found = frames[places.row[:, None], (places.slot[..., None] - back) % frames.shape[1]]
+    known = places.age[..., None] >= back
+    return xp.where(known.reshape(known.shape + (1,) * (found.ndim - known.ndim)), found, xp.zeros((), found.dtype))

@@ -16,8 +16,10 @@ import numpy as np
 from sail.config import Config, make_config
 from sail.errors import BadInputError, TrainingError
 from sail.training import checkpoint
-from sail.training.loop import Evaluator, Reporter, Silent, Start, run_training, start_from_checkpoint
-from sail.training.on_device import Program
+from sail.training.host_evaluation import value_function
+from sail.training.loop import Reporter, Silent, Start, run_training, start_from_checkpoint
+from sail.training.metrics import Phase
+from sail.training.program import make_program
 from sail.training.provenance import provenance
 from sail.training.run_folder import RunFolder, check_new
 
@@ -53,9 +55,10 @@ def train_config(
     set_up_jax(config.seeds)
     began = time.monotonic()
     with _explained():
-        program = Program(config)
+        program = make_program(config)
         # Waited for, so that what does not fit into memory fails before there is a folder.
-        start = Start(program, jax.block_until_ready(program.init()), seconds=time.monotonic() - began)
+        state = jax.block_until_ready(program.init())
+        start = Start(program, state, Phase(config, 0), seconds=time.monotonic() - began)
     run = RunFolder.create(path, config, provenance())
     return _train(run, lambda: start, reporter or Silent())
 
@@ -75,23 +78,23 @@ class Player:
 
     def __init__(self, run: RunFolder, seed: int | None = None) -> None:
         self.run, self.config = run, run.config
-        self.program = Program(run.config)
+        self.program: Any = make_program(run.config)
         self.seed = run.config.seed if seed is None else seed
         if not run.config.seed <= self.seed < run.config.seed + run.config.seeds:
             last = run.config.seed + run.config.seeds - 1
             raise BadInputError(f"{run.path} has seeds {run.config.seed} to {last}, not {self.seed}.")
-        like = jax.eval_shape(self.program.init)
-        self.state, meta, self.notes = checkpoint.load_newest(run.checkpoints, like)
+        saved, meta, self.notes = checkpoint.load_newest(run.checkpoints, self.program.saved_like())
         self.step: int = meta["step"]
         index = self.seed - run.config.seed
-        self._params = jax.tree.map(lambda x: x[index], self.state.learner.params)
-        agent = self.program.agent
-        self._values = jax.jit(lambda params, observation: agent.q_values(agent.evaluate(params, observation)))
+        self._all_params = self.program.params(saved)
+        self._params = jax.tree.map(lambda x: x[index], self._all_params)
+        self._target = jax.tree.map(lambda x: x[index], self.program.target_params(saved))
+        self._values = value_function(self.program.agent)
 
     def q_values(self, observation: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """The action-values [..., A] of observations [..., inputs]."""
+        """The action-values [..., A] of observations: with a stack of frames in front, where the agent sees one."""
         observation = np.asarray(observation)
-        shape = self.program.env.observation_shape
+        shape = self.program.observation_shape
         if observation.shape[observation.ndim - len(shape) :] != shape:
             raise BadInputError(f"An observation must have the shape {shape}, not {observation.shape}.")
         return np.asarray(self._values(self._params, jnp.asarray(observation)))
@@ -103,24 +106,39 @@ class Player:
             raise BadInputError(f"act takes one observation, not {len(values)}: use q_values(...).argmax(-1) for many.")
         return int(values.argmax())
 
-    def evaluate(self, episodes: int | None = None, epsilon: float | None = None) -> dict[str, Any]:
-        """Plays evaluation episodes with every seed of the run."""
-        if episodes is not None and episodes < 1:
-            raise BadInputError(f"episodes must be at least 1, not {episodes}.")
+    def evaluate(
+        self, episodes: int | None = None, epsilon: float | None = None, steps: int | None = None
+    ) -> dict[str, Any]:
+        """Plays evaluation episodes with every seed of the run: so many, or whole ones until so many steps.
+
+        By default as the run's settings say; for Atari that is the paper's protocol, 125,000 steps at epsilon 0.001.
+        """
+        settings = self.config.evaluation
+        for name, number in (("episodes", episodes), ("steps", steps)):
+            if number is not None and number < 1:
+                raise BadInputError(f"{name} must be at least 1, not {number}.")
+        if episodes is not None and steps is not None:
+            raise BadInputError("Give episodes or steps, not both.")
         if epsilon is not None and not 0 <= epsilon <= 1:
             raise BadInputError(f"epsilon must be from 0 to 1, not {epsilon}.")
-        scores = Evaluator(self.program)(self.state, self.step, episodes, epsilon)
+        epsilon = settings.epsilon if epsilon is None else epsilon
+        if episodes is None and steps is None:
+            steps = settings.steps
+            episodes = None if steps else settings.episodes or 1
+        scores = self.program.evaluate(self._all_params, self.step, epsilon=epsilon, episodes=episodes, steps=steps)
+        returns, lengths = (np.concatenate([getattr(one, name) for one in scores]) for name in ("returns", "length"))
+        knows_success = all(one.success is not None for one in scores)
         return {
             "run": str(self.run.path),
             "step": self.step,
             "seeds": self.config.seeds,
-            "episodes": int(scores.returns.size),
-            "epsilon": self.config.evaluation.epsilon if epsilon is None else epsilon,
-            "mean_return": float(scores.returns.mean()),
-            "std_return": float(scores.returns.std()),
-            "mean_length": float(scores.length.mean()),
-            "success_rate": float(scores.success.mean()),
-            "mean_return_by_seed": [float(x) for x in scores.returns.mean(axis=1)],
+            "episodes": len(returns),
+            "epsilon": epsilon,
+            "mean_return": float(returns.mean()),
+            "std_return": float(returns.std()),
+            "mean_length": float(lengths.mean()),
+            "success_rate": float(np.concatenate([one.success for one in scores]).mean()) if knows_success else None,
+            "mean_return_by_seed": [float(one.returns.mean()) for one in scores],
         }
 
 
@@ -147,10 +165,14 @@ def set_up_jax(seeds: int) -> None:
 
 def _train(run: RunFolder, start: Callable[[], Start], reporter: Reporter) -> RunFolder:
     run.lock()
+    begun: Start | None = None
     try:
         with _explained():
-            run_training(run, start(), reporter)
+            begun = start()
+            run_training(run, begun, reporter)
     finally:
+        if begun is not None:
+            begun.program.close()
         run.unlock()
     return run
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,7 @@ from jax import Array, lax
 from sail.agents.base import Agent, Params
 from sail.envs.base import JaxEnv
 from sail.exploration import epsilon_greedy
-
-
-class Scores(NamedTuple):
-    """One number for each episode."""
-
-    returns: Array  # undiscounted
-    length: Array
-    success: Array
+from sail.training.program import Scores
 
 
 def play_episode(agent: Agent, env: JaxEnv[Any], params: Params, key: Array, epsilon: Array | float) -> Scores:
@@ -31,7 +24,7 @@ def play_episode(agent: Agent, env: JaxEnv[Any], params: Params, key: Array, eps
     def step(carry: Any) -> Any:
         state, _, scores, key = carry
         key, coin_key, action_key, env_key = jax.random.split(key, 4)
-        q = agent.q_values(agent.evaluate(params, env.observe(state)))
+        q = agent.q_values(agent.evaluate(params, agent.prepare(env.observe(state))))
         random_action = jax.random.randint(action_key, (), 0, env.num_actions)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key), random_action)
         state, outcome = env.step(state, action, env_key)

@@ -48,6 +48,12 @@ class Learner:
     optimiser: optax.GradientTransformation
     discount: float
     batch_size: int
+    stack: int = 1
+    """Frames that make up a state."""
+    in_parts: bool = False
+    """Whether the target network is evaluated minibatch by minibatch instead of on a whole round at once."""
+    unroll: int = 1
+    """Updates written out one after the other in the compiled loop: on a GPU, fewer and longer graphs."""
 
     def init(self, key: Array) -> LearnerState:
         """Fresh parameters; the target network starts as a copy."""
@@ -63,28 +69,44 @@ class Learner:
         once; the loop that remains holds nothing but forward, backward and optimiser. (Nothing is learned from a ring
         with nothing to draw: then the state comes back as it was.)
         """
+        any_drawn, places, batch = self.draw(ring, key, num_updates)
+        states = replay.gather_frames(ring.observation, places, self.stack)
+        return self.learn(state, any_drawn, batch._replace(states=states), num_updates)
+
+    def draw(self, ring: replay.Ring, key: Array, num_updates: int) -> tuple[Array, replay.Places, replay.Batch]:
+        """The transitions of a round without their states: whether there were any, where the states are, the rest."""
+        sampling = self.sampling
         slots = replay.sample(
             ring,
             key,
             num_updates * self.batch_size,
-            n_step=self.sampling.n_step,
-            finished_only=self.sampling.finished_only,
+            n_step=sampling.n_step,
+            finished_only=sampling.finished_only,
+            stack=self.stack,
         )
-        batch = replay.gather(
+        places, batch = replay.gather_scalars(
             ring,
             slots,
             discount=self.discount,
-            n_step=self.sampling.n_step,
-            time_limit_is_terminal=self.sampling.time_limit_is_terminal,
+            n_step=sampling.n_step,
+            time_limit_is_terminal=sampling.time_limit_is_terminal,
         )
+        return slots.any, places, batch
+
+    def learn(
+        self, state: LearnerState, any_drawn: Array, batch: replay.Batch, num_updates: int
+    ) -> tuple[LearnerState, Diagnostics]:
+        """The updates of a round, from its transitions."""
         batch = batch._replace(states=self.agent.prepare(batch.states))
         outputs, targets = self._targets(state.target, batch)
         minibatches = jax.tree.map(
             lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), (batch.observation, batch.action, targets)
         )
-        (params, optimiser), losses = lax.scan(self._step, (state.params, state.optimiser), minibatches)
+        (params, optimiser), losses = lax.scan(
+            self._step, (state.params, state.optimiser), minibatches, unroll=self.unroll
+        )
         learned = state._replace(params=params, optimiser=optimiser)
-        learned = jax.tree.map(partial(jnp.where, slots.any), learned, state)
+        learned = jax.tree.map(partial(jnp.where, any_drawn), learned, state)
         return learned, self._diagnose(outputs, batch, losses)
 
     def _targets(self, target: Params, batch: replay.Batch) -> tuple[Any, Any]:
@@ -94,14 +116,22 @@ class Learner:
         s: then there are those of one minibatch, for the diagnostics.
         """
         if rules.RULES[self.rule.name].needs_values:
-            both = self.agent.evaluate(target, batch.states)  # in one go, which is cheaper than one after the other
+            both = self._evaluate(target, batch.states)  # s and s' in one go, which is cheaper than one after the other
             outputs, next_outputs = jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
             reward = batch.reward + rules.bonus(*self._rule_inputs(outputs, batch.action, batch.returns))
         else:
             outputs = self.agent.evaluate(target, batch.observation[: self.batch_size])
-            next_outputs = self.agent.evaluate(target, batch.next_observation)
+            next_outputs = jax.tree.map(lambda x: x[0], self._evaluate(target, batch.states[1:]))
             reward = batch.reward
         return outputs, self.agent.targets(next_outputs, reward, batch.discount)
+
+    def _evaluate(self, params: Params, states: Array) -> Any:
+        """The outputs at states [k, N, ...]; minibatch by minibatch where that is better for the cache."""
+        if not self.in_parts:
+            return self.agent.evaluate(params, states)
+        parts = states.reshape(-1, self.batch_size, *states.shape[2:])
+        outputs = lax.map(lambda part: self.agent.evaluate(params, part), parts)
+        return jax.tree.map(lambda x: x.reshape(*states.shape[:2], *x.shape[2:]), outputs)
 
     def _rule_inputs(self, outputs: Any, action: Array, returns: Array) -> tuple[Any, ...]:
         rule = self.rule

@@ -16,9 +16,8 @@ import numpy as np
 from sail.config import Config
 from sail.errors import BadInputError, TrainingError
 from sail.training import checkpoint
-from sail.training.evaluation import Scores, play_episodes
 from sail.training.metrics import Phase
-from sail.training.on_device import Program, SeedState, epsilon_of, map_seeds
+from sail.training.program import Program, Scores, epsilon_of, make_program
 from sail.training.routes import greedy_route
 from sail.training.run_folder import LOGS, RunFolder
 
@@ -65,8 +64,8 @@ class Start(NamedTuple):
     """Where training goes on from."""
 
     program: Program
-    state: SeedState
-    step: int = 0
+    state: Any
+    phase: Phase
     seconds: float = 0.0
     """Training time so far."""
     log_sizes: dict[str, int] = dict.fromkeys(LOGS, 0)
@@ -75,114 +74,110 @@ class Start(NamedTuple):
 
 def start_from_checkpoint(run: RunFolder, reporter: Reporter) -> Start:
     """The newest good checkpoint of a run, or its beginning: without a checkpoint nothing was promised yet."""
-    program = Program(run.config)
+    program = make_program(run.config)
+    program.attach(run.path)
     if not checkpoint.list_checkpoints(run.checkpoints):
-        return Start(program, program.init())
-    state, meta, passed_over = checkpoint.load_newest(run.checkpoints, jax.eval_shape(program.init))
+        return Start(program, program.init(), Phase(run.config, 0))
+    saved, meta, passed_over = checkpoint.load_newest(run.checkpoints, program.saved_like())
     for sentence in passed_over:
         reporter.note(sentence)
     try:
-        return Start(
-            program, state, meta["step"], float(meta["seconds"]), {log: meta["log_sizes"][log] for log in LOGS}
-        )
+        kept = meta.get("phase")
+        phase = Phase.from_json(run.config, kept) if kept else Phase(run.config, meta["step"])
+        seconds, sizes = float(meta["seconds"]), {log: meta["log_sizes"][log] for log in LOGS}
     except (KeyError, TypeError, ValueError):
         raise BadInputError(f"The checkpoint of step {meta['step']} in {run.path} was not written by a run.") from None
+    reporter.note(f"Resuming at step {meta['step']:,}.")
+    return Start(program, program.restore(saved, meta, reporter.note), phase, seconds, sizes)
 
 
 def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, Any]:
     """Trains until the config's last step, and returns the summary that DONE holds."""
     config = run.config
-    program, state, step, seconds, log_sizes = start
+    program, state, phase, seconds, log_sizes = start
+    program.attach(run.path)
     run.cut_logs(log_sizes)
-    if step:
-        reporter.note(f"Resuming at step {step:,}.")
-    evaluate = Evaluator(program)
-    last_saved = time.monotonic()
+    saver = _Saver(run, program)
     with _stop_requests(reporter) as stop:
-        while step < config.steps:
+        while phase.step < config.steps:
             started = time.monotonic()
-            phase = Phase(config, step)
-            end = min(step + config.phase_steps, config.steps)
-            for num_steps in _slices(config, end - step):
-                state, diagnostics, episodes = program.advance(state, step, num_steps)
-                phase.add(diagnostics, episodes, num_steps)
-                step += num_steps
-                reporter.advanced(step)
-            _check_finite(phase, state, run)
-            scores = evaluate(state, step)
+            for num_steps in _slices(config, phase):
+                state, steps, diagnostics, episodes, failure = program.advance(state, phase.step, num_steps)
+                _check_losses(phase.first_bad_step(diagnostics, steps), run)
+                phase.add(diagnostics, episodes, steps)
+                run.append("episodes.jsonl", episodes)
+                reporter.advanced(phase.step)
+                so_far = seconds + time.monotonic() - started
+                if failure is not None:
+                    saver.save(state, phase, so_far)
+                    raise failure
+                if phase.step < phase.end and (stop.is_set() or saver.is_due()):
+                    saver.save(state, phase, so_far)
+                if phase.step < config.steps and stop.is_set():
+                    break
+            if phase.step < phase.end:
+                raise _interrupted(run, phase.step)
+            _check_networks(program.params(state), phase.step, run)
+            scores = _evaluate(program, state, phase.step)
             seconds += time.monotonic() - started
-            rows = phase.metric_rows(scores, float(epsilon_of(config, step)), seconds)
-            run.append("episodes.jsonl", phase.episode_rows())
+            rows = phase.metric_rows(scores, float(epsilon_of(config, phase.step)), seconds)
             run.append("metrics.jsonl", rows)
             reporter.phase(rows)
-            over = step >= config.steps or stop.is_set()
-            if over or time.monotonic() - last_saved >= config.checkpoint.seconds:
-                _save(run, step, state, seconds)
-                last_saved = time.monotonic()
-            if stop.is_set() and step < config.steps:
-                raise InterruptedTrainingError(f"Interrupted at step {step:,}; go on with 'sail resume {run.path}'.")
+            phase = Phase(config, phase.step)
+            if phase.step >= config.steps or stop.is_set() or saver.is_due() or not config.checkpoint.seconds:
+                saver.save(state, phase, seconds)
+            if stop.is_set() and phase.step < config.steps:
+                raise _interrupted(run, phase.step)
     return _finish(run, program, state)
 
 
-class Evaluator:
-    """Plays the evaluation episodes of every seed; their randomness is its own, so training never depends on them."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self._play = jax.jit(self._play_seeds, static_argnames="episodes")
-
-    def __call__(
-        self, state: SeedState, step: int, episodes: int | None = None, epsilon: float | None = None
-    ) -> Scores:
-        """Scores [seeds, episodes] as numpy arrays."""
-        settings = self.program.config.evaluation
-        epsilon = settings.epsilon if epsilon is None else epsilon
-        scores = self._play(state.learner.params, step, epsilon, episodes=episodes or settings.episodes)
-        return jax.tree.map(np.asarray, scores)
-
-    def _play_seeds(self, params: Any, step: Any, epsilon: Any, episodes: int) -> Scores:
-        config = self.program.config
-
-        def play(seed_and_params: tuple[Any, Any]) -> Scores:
-            seed, params = seed_and_params
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), 0x5A11)
-            return play_episodes(self.program.agent, self.program.env, params, key, epsilon, episodes)
-
-        seeds = np.arange(config.seed, config.seed + config.seeds)
-        scores: Scores = map_seeds(play, (jax.numpy.asarray(seeds), params))
-        return scores
+def _evaluate(program: Program, state: Any, step: int) -> list[Scores] | None:
+    settings = program.config.evaluation
+    if settings.episodes == 0:
+        return None
+    return program.evaluate(program.params(state), step, epsilon=settings.epsilon, episodes=settings.episodes)
 
 
 def summarise(run: RunFolder) -> dict[str, Any]:
-    """Did it learn, from the logs alone: the last evaluation of every seed, and when each first succeeded."""
+    """Did it learn, from the logs alone: the last score of every seed, and when each first succeeded."""
     config, rows = run.config, run.metrics()
     last = {row["seed"]: row for row in rows}
+    first = {row["seed"]: row for row in reversed(rows)}
     first_success: dict[int, int] = {}
     for row in rows:
-        if row["eval_success"] == 1.0:
+        if row.get("eval_success") == 1.0:
             first_success.setdefault(row["seed"], row["step"])
-    returns = [row["eval_return"] for row in last.values()]
+    evaluated = any("eval_return" in row for row in rows)
+    column = "eval_return" if evaluated else "train_return"
+    returns, first_returns = _known(last, column), _known(first, column)
     seconds = max((row["seconds"] for row in rows), default=0.0)
     steps = max((row["step"] for row in rows), default=0)
+    knows_success = any(row.get("eval_success") is not None for row in rows)
     return {
         "run": str(run.path),
         "env": config.env.name,
         "agent": config.agent_name,
         "steps": steps,
         "seeds": config.seeds,
-        "mean_return": float(np.mean(returns)),
-        "std_return_over_seeds": float(np.std(returns)),
-        "solved_seeds": sum(row["eval_success"] == 1.0 for row in last.values()),
+        "mean_return": float(np.mean(returns)) if returns else None,
+        "std_return_over_seeds": float(np.std(returns)) if returns else None,
+        "first_mean_return": float(np.mean(first_returns)) if first_returns else None,
+        "returns_are": "evaluation" if evaluated else "training",
+        "solved_seeds": sum(row["eval_success"] == 1.0 for row in last.values()) if knows_success else None,
         "first_solved_step": min(first_success.values(), default=None),
         "seconds": seconds,
         "steps_per_second": round(steps * config.seeds / seconds) if seconds else None,
     }
 
 
-def _finish(run: RunFolder, program: Program, state: SeedState) -> dict[str, Any]:
+def _known(rows: dict[int, dict[str, Any]], column: str) -> list[float]:
+    return [row[column] for row in rows.values() if row.get(column) is not None]
+
+
+def _finish(run: RunFolder, program: Program, state: Any) -> dict[str, Any]:
     rows = run.metrics()[-run.config.seeds :]
-    best = max(range(len(rows)), key=lambda i: (rows[i]["eval_success"], rows[i]["eval_return"]))
-    route = greedy_route(program, jax.tree.map(lambda x: x[best], state.learner.params), rows[best]["seed"])
+    best = max(range(len(rows)), key=lambda i: (rows[i].get("eval_success") or 0, rows[i].get("eval_return") or 0))
+    route = greedy_route(program, jax.tree.map(lambda x: x[best], program.params(state)), rows[best]["seed"])
     if route is not None:
         run.write("route.json", json.dumps(route))
     summary = summarise(run)
@@ -190,39 +185,79 @@ def _finish(run: RunFolder, program: Program, state: SeedState) -> dict[str, Any
     return summary
 
 
-def _save(run: RunFolder, step: int, state: SeedState, seconds: float) -> None:
-    run.sync_logs()  # a checkpoint must not outlive the lines it counts on
-    meta = {"seconds": seconds, "log_sizes": run.log_sizes()}
-    checkpoint.save_checkpoint(run.checkpoints, step, state, meta, run.config.checkpoint.keep)
+class _Saver:
+    """Writes checkpoints, and knows when the next one is due."""
+
+    def __init__(self, run: RunFolder, program: Program) -> None:
+        self.run, self.program = run, program
+        self._last = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether the time between two checkpoints has passed. (With 0 seconds they come with the phases.)"""
+        seconds = self.run.config.checkpoint.seconds
+        return seconds > 0 and time.monotonic() - self._last >= seconds
+
+    def save(self, state: Any, phase: Phase, seconds: float) -> None:
+        """A checkpoint of now; not of a network that is not finite."""
+        run = self.run
+        _check_networks(self.program.params(state), phase.step, run)
+        run.sync_logs()  # a checkpoint must not outlive the lines it counts on
+        meta = {"seconds": seconds, "log_sizes": run.log_sizes(), **self.program.checkpoint_meta()}
+        if phase.step > phase.first_step:
+            meta["phase"] = phase.to_json()
+        checkpoint.save_checkpoint(
+            run.checkpoints, phase.step, self.program.saved(state), meta, run.config.checkpoint.keep
+        )
+        self._last = time.monotonic()
 
 
-def _check_finite(phase: Phase, state: SeedState, run: RunFolder) -> None:
-    """Stops the run before anything that is not finite is saved: a loss, or what the last update made of a network."""
-    bad = phase.first_bad_step()
-    if bad is None:
-        leaves = [np.isfinite(np.asarray(x)) for x in jax.tree.leaves(state.learner.params)]
-        good = np.all([leaf.reshape(len(leaf), -1).all(axis=1) for leaf in leaves], axis=0)  # [seeds]
-        if good.all():
-            return
-        bad = run.config.seed + int(np.argmin(good)), phase.step
+def _check_losses(bad: tuple[int, int] | None, run: RunFolder) -> None:
+    if bad is not None:
+        raise _not_finite("loss", bad, run)
+
+
+def _check_networks(params: Any, step: int, run: RunFolder) -> None:
+    """Stops the run before anything that is not finite is saved."""
+    leaves = [np.isfinite(np.asarray(x)) for x in jax.tree.leaves(params)]
+    good = np.all([leaf.reshape(len(leaf), -1).all(axis=1) for leaf in leaves], axis=0)  # [seeds]
+    if not good.all():
+        raise _not_finite("network", (run.config.seed + int(np.argmin(good)), step), run)
+
+
+def _not_finite(what: str, where: tuple[int, int], run: RunFolder) -> TrainingError:
     kept = checkpoint.list_checkpoints(run.checkpoints)
     last = f"the last good checkpoint is that of step {int(kept[-1].name):,}" if kept else "there was no checkpoint yet"
-    what = "loss" if phase.first_bad_step() else "network"
-    raise TrainingError(f"The {what} of seed {bad[0]} is not finite at step {bad[1]:,}, so training stopped; {last}.")
+    return TrainingError(
+        f"The {what} of seed {where[0]} is not finite at step {where[1]:,}, so training stopped; {last}."
+    )
 
 
-def _slices(config: Config, num_steps: int) -> Iterator[int]:
-    """A phase in equal pieces of whole blocks, as few as keep each near SLICE_STEPS."""
-    blocks = num_steps // config.block_steps
-    wanted = SLICE_STEPS.get(jax.default_backend(), SLICE_STEPS["gpu"]) // (config.block_steps * config.seeds)
-    each = max(d for d in range(1, blocks + 1) if blocks % d == 0 and d <= max(wanted, 1))
-    for _ in range(blocks // each):
+def _interrupted(run: RunFolder, step: int) -> InterruptedTrainingError:
+    return InterruptedTrainingError(f"Interrupted at step {step:,}; go on with 'sail resume {run.path}'.")
+
+
+def _slices(config: Config, phase: Phase) -> Iterator[int]:
+    """The rest of a phase in pieces of whole blocks, each about a second's work, so that a progress bar moves."""
+    blocks = (phase.end - phase.step) // config.block_steps
+    if config.on_device:
+        # Each size is a program to compile: equal pieces, as few as keep each near SLICE_STEPS.
+        wanted = SLICE_STEPS.get(jax.default_backend(), SLICE_STEPS["gpu"]) // (config.block_steps * config.seeds)
+        each = max(d for d in range(1, blocks + 1) if blocks % d == 0 and d <= max(wanted, 1))
+        yield from [each * config.block_steps] * (blocks // each)
+        return
+    each = 1
+    while blocks:
+        each = min(each, blocks)
+        began = time.monotonic()
         yield each * config.block_steps
+        took = time.monotonic() - began
+        blocks -= each
+        each = each * 2 if took < 0.5 else max(each // 2, 1) if took > 2 else each
 
 
 @contextmanager
 def _stop_requests(reporter: Reporter) -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that a run ends between two phases; a second one ends it at once."""
+    """An event that Ctrl-C and SIGTERM set, so that a run ends between two slices; a second one ends it at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -232,7 +267,7 @@ def _stop_requests(reporter: Reporter) -> Iterator[threading.Event]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        reporter.note("Stopping with a checkpoint at the end of this phase; once more to stop at once.")
+        reporter.note("Stopping with a checkpoint; once more to stop at once.")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

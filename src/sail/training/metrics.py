@@ -1,98 +1,119 @@
-"""From the arrays of a phase to lines of JSON."""
+"""From what the slices of a phase give to its lines of JSON."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from sail.config import Config
-from sail.training.evaluation import Scores
 from sail.training.learner import Diagnostics
-from sail.training.on_device import Episodes
+from sail.training.program import Scores
+
+_EPISODE_COLUMNS = ("return", "length", "success")
 
 
 class Phase:
-    """Collects what the slices of one phase give, until its line of metrics can be written."""
+    """Sums up what the slices of one phase give, until its lines of metrics can be written.
+
+    Everything is added in the order of the steps, so a phase that was interrupted, kept in a checkpoint (`to_json`)
+    and gone on with ends in the same numbers.
+    """
 
     def __init__(self, config: Config, first_step: int) -> None:
         self.config = config
         self.first_step = self.step = first_step
-        self._diagnostics: list[dict[str, Any]] = []
-        self._episodes: list[list[dict[str, Any]]] = []
+        self._blocks_learned = 0
+        self._sums = {name: np.zeros(config.seeds) for name in Diagnostics._fields}
+        self._episodes = np.zeros(config.seeds, int)
+        self._episode_sums = {name: np.zeros(config.seeds) for name in _EPISODE_COLUMNS}
 
-    def add(self, diagnostics: Diagnostics, episodes: Episodes, num_steps: int) -> None:
-        """The arrays of one slice, and the steps it was long."""
-        first, self.step = self.step, self.step + num_steps
-        self._diagnostics.append({name: np.asarray(x) for name, x in diagnostics._asdict().items()})
-        self._episodes.append(self._episode_rows(jax.tree.map(np.asarray, episodes), first))
+    @classmethod
+    def from_json(cls, config: Config, kept: dict[str, Any]) -> Phase:
+        """The phase that `to_json` kept."""
+        phase = cls(config, int(kept["first_step"]))
+        phase.step, phase._blocks_learned = int(kept["step"]), int(kept["blocks_learned"])
+        phase._episodes = np.array(kept["episodes"], int).reshape(config.seeds)
+        for name, sums in (("sums", phase._sums), ("episode_sums", phase._episode_sums)):
+            for column in sums:
+                sums[column] = np.array(kept[name][column], float).reshape(config.seeds)
+        return phase
 
-    def first_bad_step(self) -> tuple[int, int] | None:
-        """Seed and step of the first round of updates whose loss was not finite, if there is one."""
-        loss = self._column("loss")  # [seeds, blocks]
-        bad = self._learned() & ~np.isfinite(loss)
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for a checkpoint in mid-phase."""
+        return {
+            "first_step": self.first_step,
+            "step": self.step,
+            "blocks_learned": self._blocks_learned,
+            "episodes": self._episodes.tolist(),
+            "sums": {name: sums.tolist() for name, sums in self._sums.items()},
+            "episode_sums": {name: sums.tolist() for name, sums in self._episode_sums.items()},
+        }
+
+    @property
+    def end(self) -> int:
+        """The step at which this phase is evaluated."""
+        return min(self.first_step + self.config.phase_steps, self.config.steps)
+
+    def add(self, diagnostics: Diagnostics, episodes: Sequence[dict[str, Any]], num_steps: int) -> None:
+        """What a slice gave: diagnostics [seeds, blocks], the episodes that ended in it, and the steps it was long."""
+        learned = self._learned(num_steps)
+        for name, column in diagnostics._asdict().items():
+            for block in np.flatnonzero(learned):
+                self._sums[name] = self._sums[name] + column[:, block]
+        self._blocks_learned += int(learned.sum())
+        for row in episodes:
+            seed = row["seed"] - self.config.seed
+            self._episodes[seed] += 1
+            for name in _EPISODE_COLUMNS:
+                self._episode_sums[name][seed] += row.get(name, np.nan)
+        self.step += num_steps
+
+    def first_bad_step(self, diagnostics: Diagnostics, num_steps: int) -> tuple[int, int] | None:
+        """Seed and step of the first round of updates in a slice (not yet added) whose loss is not finite, if any."""
+        bad = self._learned(num_steps) & ~np.isfinite(diagnostics.loss)
         if not bad.any():
             return None
         block = int(np.argmax(bad.any(axis=0)))
         seed = int(np.argmax(bad[:, block]))
-        return self.config.seed + seed, self.first_step + (block + 1) * self.config.block_steps
+        return self.config.seed + seed, self.step + (block + 1) * self.config.block_steps
 
-    def episode_rows(self) -> list[dict[str, Any]]:
-        """The episodes that ended, in the order of their steps."""
-        return [row for rows in self._episodes for row in rows]
-
-    def metric_rows(self, scores: Scores, epsilon: float, seconds: float) -> list[dict[str, Any]]:
-        """One line for each seed. `seconds` is the run's training time so far."""
-        learned, episodes = self._learned(), self.episode_rows()
-        by_seed: dict[int, list[dict[str, Any]]] = {}
-        for episode in episodes:
-            by_seed.setdefault(episode["seed"], []).append(episode)
-        diagnostics = {name: self._column(name)[:, learned] for name in Diagnostics._fields}
+    def metric_rows(self, scores: list[Scores] | None, epsilon: float, seconds: float) -> list[dict[str, Any]]:
+        """A line for each seed. `seconds` is the run's training time so far; no scores mean there was no evaluation."""
         rows = []
         for i in range(self.config.seeds):
-            seed = self.config.seed + i
-            mine = by_seed.get(seed, [])
             row: dict[str, Any] = {
                 "step": self.step,
-                "seed": seed,
+                "seed": self.config.seed + i,
                 "updates": updates_at(self.config, self.step),
                 "epsilon": epsilon,
-                "episodes": len(mine),
-                "train_return": _mean([row["return"] for row in mine]),
-                "train_length": _mean([row["length"] for row in mine]),
-                "train_success": _mean([row["success"] for row in mine]),
-                "eval_return": float(scores.returns[i].mean()),
-                "eval_return_std": float(scores.returns[i].std()),
-                "eval_length": float(scores.length[i].mean()),
-                "eval_success": float(scores.success[i].mean()),
-                "eval_episodes": int(scores.returns.shape[1]),
+                "episodes": int(self._episodes[i]),
             }
-            row |= {name: _mean(column[i]) for name, column in diagnostics.items()}
+            row |= {f"train_{name}": _mean(sums[i], self._episodes[i]) for name, sums in self._episode_sums.items()}
+            if scores is not None:
+                row |= score_columns(scores[i])
+            row |= {name: _mean(sums[i], self._blocks_learned) for name, sums in self._sums.items()}
             rows.append(row | {"seconds": round(seconds, 3)})
         return rows
 
-    def _column(self, name: str) -> Any:
-        return np.concatenate([part[name] for part in self._diagnostics], axis=1)
-
-    def _learned(self) -> Any:
-        """[blocks]: those that were followed by updates."""
-        taken = np.arange(self.first_step, self.step, self.config.block_steps) + self.config.block_steps
+    def _learned(self, num_steps: int) -> Any:
+        """[blocks] of the next slice: those that are followed by updates."""
+        block = self.config.block_steps
+        taken = np.arange(self.step, self.step + num_steps, block) + block
         return taken >= self.config.learning.starts
 
-    def _episode_rows(self, episodes: Episodes, first_step: int) -> list[dict[str, Any]]:
-        # [seeds, blocks, K, E]: sort by time, then by seed and environment, as they would have been seen in one go.
-        seed, block, k, env = np.nonzero(episodes.ended)
-        num_envs = self.config.learning.num_envs
-        step = first_step + block * self.config.block_steps + (k + 1) * num_envs
-        at = (seed, block, k, env)
-        columns = (step, seed + self.config.seed, episodes.score[at], episodes.length[at], episodes.success[at])
-        order = np.lexsort((env, seed, step))
-        names = ("step", "seed", "return", "length", "success")
-        return [
-            dict(zip(names, row, strict=True))
-            for row in zip(*(np.asarray(column)[order].tolist() for column in columns), strict=True)
-        ]
+
+def score_columns(scores: Scores) -> dict[str, Any]:
+    """The evaluation's part of a line of metrics."""
+    return {
+        "eval_return": float(scores.returns.mean()),
+        "eval_return_std": float(scores.returns.std()),
+        "eval_length": float(scores.length.mean()),
+        "eval_success": None if scores.success is None else float(scores.success.mean()),
+        "eval_episodes": len(scores.returns),
+    }
 
 
 def updates_at(config: Config, step: int) -> int:
@@ -102,5 +123,6 @@ def updates_at(config: Config, step: int) -> int:
     return max(learning_blocks, 0) * block // config.learning.update_period
 
 
-def _mean(values: Any) -> float | None:
-    return float(np.mean(values)) if len(values) else None
+def _mean(total: Any, count: Any) -> float | None:
+    mean = float(total / count) if count else math.nan
+    return None if math.isnan(mean) else mean

@@ -6,8 +6,8 @@ the updates that those steps have earned.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -17,13 +17,15 @@ from jax import Array, lax
 from jax.sharding import Mesh, PartitionSpec
 
 from sail import envs, replay
-from sail.agents.base import Agent, Params
-from sail.agents.dqn import DQN
+from sail.agents.base import Params
 from sail.config import Config
 from sail.envs.base import JaxEnv
-from sail.exploration import epsilon_at, epsilon_greedy
-from sail.training.learner import Diagnostics, Learner, LearnerState
-from sail.training.optimisers import make_optimiser
+from sail.errors import BadInputError
+from sail.exploration import epsilon_greedy
+from sail.training.evaluation import play_episodes
+from sail.training.learner import Diagnostics, LearnerState
+from sail.training.program import Advance, Scores, epsilon_of, make_agent, make_learner
+from sail.training.seeds import map_seeds
 
 
 class Walkers(NamedTuple):
@@ -52,34 +54,59 @@ class Episodes(NamedTuple):
     success: Array
 
 
-class Program:
-    """A config made executable: `init` the seeds, then `advance` them phase by phase."""
+class OnDeviceProgram:
+    """Everything compiled: `init` the seeds, then `advance` them phase by phase."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.env: JaxEnv[Any] = envs.make(config.env)
-        self.agent = make_agent(config, self.env)
-        self.learner = Learner(
-            agent=self.agent,
-            rule=config.rule,
-            sampling=config.replay,
-            optimiser=make_optimiser(config.optimiser),
-            discount=config.agent.discount,
-            batch_size=config.learning.batch_size,
-        )
+        self.env: JaxEnv[Any] = envs.make(config.jax_env)
+        self.observation_shape = self.env.observation_shape
+        self.agent = make_agent(config, self.env.observation_shape, self.env.observation_dtype, self.env.num_actions)
+        self.learner = make_learner(config, self.agent)
         self._over_seeds = _seed_mapper(config.seeds)
         self._advance: dict[int, Callable[..., Any]] = {}
+        self._play = jax.jit(self._play_seeds, static_argnames="episodes")
+
+    def attach(self, folder: Path) -> None:
+        """Checkpoints hold everything: there is nothing else to keep."""
 
     def init(self) -> SeedState:
         """All seeds at step 0. A seed's random numbers come from that seed alone, not from how many run beside it."""
         seeds = jnp.arange(self.config.seed, self.config.seed + self.config.seeds)
         return jax.jit(self._over_seeds(jax.vmap(self._init_seed), num_shared=0))(seeds)
 
-    def advance(self, state: SeedState, step: int, num_steps: int) -> tuple[SeedState, Diagnostics, Episodes]:
-        """Every seed `num_steps` steps further. `state` is used up.
+    def params(self, state: SeedState) -> Params:
+        """The networks [seeds, ...]."""
+        return state.learner.params
 
-        Gives back diagnostics [seeds, blocks] (NaN where nothing was learned) and episodes [seeds, blocks, K, E].
-        """
+    def target_params(self, state: SeedState) -> Params:
+        """The target networks [seeds, ...]."""
+        return state.learner.target
+
+    def saved(self, state: SeedState) -> SeedState:
+        """All of it: a resumed run ends in the same bits."""
+        return state
+
+    def saved_like(self) -> SeedState:
+        """Shapes and types of a state."""
+        return jax.eval_shape(self.init)
+
+    def restore(self, saved: SeedState, meta: dict[str, Any], note: Callable[[str], None]) -> SeedState:
+        """What was saved is the state."""
+        return saved
+
+    def checkpoint_meta(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def advance(self, state: SeedState, step: int, num_steps: int) -> Advance:
+        """Every seed `num_steps` steps further. `state` is used up."""
+        state, diagnostics, episodes = self.advance_arrays(state, step, num_steps)
+        columns = jax.tree.map(np.asarray, diagnostics)
+        return Advance(state, num_steps, columns, self._episode_rows(jax.tree.map(np.asarray, episodes), step))
+
+    def advance_arrays(self, state: SeedState, step: int, num_steps: int) -> tuple[SeedState, Diagnostics, Episodes]:
+        """The same, with what it gave as device arrays: diagnostics [seeds, blocks], episodes [seeds, blocks, K, E]."""
         num_blocks = num_steps // self.config.block_steps
         if num_blocks not in self._advance:
 
@@ -89,6 +116,47 @@ class Program:
             self._advance[num_blocks] = jax.jit(self._over_seeds(run, num_shared=1), donate_argnums=0)
         state, (diagnostics, episodes) = self._advance[num_blocks](state, jnp.asarray(step, jnp.int32))
         return state, diagnostics, episodes
+
+    def evaluate(
+        self,
+        params: Params,
+        step: int,
+        *,
+        epsilon: float,
+        episodes: int | None = None,
+        steps: int | None = None,
+    ) -> list[Scores]:
+        """Plays `episodes`; their randomness is its own, so training never depends on them."""
+        if episodes is None:
+            raise BadInputError(f"{self.config.env.name} is evaluated by episodes, not by steps.")
+        scores = jax.tree.map(np.asarray, self._play(params, step, epsilon, episodes=episodes))
+        return [jax.tree.map(lambda x, i=i: x[i], scores) for i in range(self.config.seeds)]
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _play_seeds(self, params: Params, step: Any, epsilon: Any, episodes: int) -> Scores:
+        def play(seed_and_params: tuple[Any, Any]) -> Scores:
+            seed, params = seed_and_params
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), 0x5A11)
+            return play_episodes(self.agent, self.env, params, key, epsilon, episodes)
+
+        seeds = np.arange(self.config.seed, self.config.seed + self.config.seeds)
+        return map_seeds(play, (jnp.asarray(seeds), params))
+
+    def _episode_rows(self, episodes: Episodes, first_step: int) -> list[dict[str, Any]]:
+        # [seeds, blocks, K, E]: sort by time, then by seed and environment, as they would have been seen in one go.
+        seed, block, k, env = np.nonzero(episodes.ended)
+        num_envs = self.config.learning.num_envs
+        step = first_step + block * self.config.block_steps + (k + 1) * num_envs
+        at = (seed, block, k, env)
+        columns = (step, seed + self.config.seed, episodes.score[at], episodes.length[at], episodes.success[at])
+        order = np.lexsort((env, seed, step))
+        names = ("step", "seed", "return", "length", "success")
+        return [
+            dict(zip(names, row, strict=True))
+            for row in zip(*(np.asarray(column)[order].tolist() for column in columns), strict=True)
+        ]
 
     def _init_seed(self, seed: Array) -> SeedState:
         key, learner_key, env_key = jax.random.split(jax.random.key(seed), 3)
@@ -146,7 +214,7 @@ class Program:
         def one_step(walkers: Walkers, inputs: Any) -> Any:
             epsilon, coin, random_action, keys = inputs
             observation = jax.vmap(self.env.observe)(walkers.state)
-            q = self.agent.q_values(self.agent.evaluate(params, observation))
+            q = self.agent.q_values(self.agent.evaluate(params, self.agent.prepare(observation)))
             action = epsilon_greedy(q, epsilon, coin, random_action)
             state, outcome = jax.vmap(self.env.step)(walkers.state, action, keys[:, 0])
             ended = outcome.terminated | outcome.truncated
@@ -168,39 +236,6 @@ class Program:
 
         walkers, (steps, episodes) = lax.scan(one_step, walkers, inputs)
         return walkers, steps, episodes
-
-
-def epsilon_of(config: Config, step: Array | int) -> Array:
-    """A config's epsilon at a step."""
-    settings = config.exploration
-    return epsilon_at(
-        step,
-        start=settings.start,
-        end=settings.end,
-        begins=config.learning.starts,
-        decay_steps=settings.decay_steps,
-    )
-
-
-def make_agent(config: Config, env: JaxEnv[Any]) -> Agent:
-    """The base agent of a config, sized for an environment."""
-    return DQN(
-        num_inputs=math.prod(env.observation_shape),
-        num_actions=env.num_actions,
-        hidden=config.agent.hidden,
-        loss_name=config.agent.loss,
-        rule=config.rule.name,
-        tau=config.rule.tau,
-    )
-
-
-def map_seeds(function: Callable[[Any], Any], state: Any) -> Any:
-    """`function` for every seed of a state.
-
-    An accelerator wants all seeds at once. A CPU core wants one after the other, each in its cache: with 100 seeds
-    this is 1.15 times the steps per second of vmap.
-    """
-    return lax.map(function, state) if jax.default_backend() == "cpu" else jax.vmap(function)(state)
 
 
 def _where(condition: Array, yes: Any, no: Any) -> Any:

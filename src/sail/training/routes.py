@@ -10,19 +10,23 @@ import numpy as np
 from sail.agents.base import Params
 from sail.envs.deep_sea import DeepSea
 from sail.envs.maps import env_map
-from sail.training.on_device import Program
+from sail.training.on_device import OnDeviceProgram
+from sail.training.program import Program
 
 
 def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] | None:
     """The cells that one greedy episode visits, with the map they are on; None where there is no map."""
+    if not isinstance(program, OnDeviceProgram):
+        return None
     env: Any = program.env
+    agent = program.agent
     grid = env_map(program.config.env)
     if grid is None:
         return None
 
     @jax.jit
     def step(state: Any, key: Any) -> Any:
-        q = program.agent.q_values(program.agent.evaluate(params, env.observe(state)))
+        q = agent.q_values(agent.evaluate(params, agent.prepare(env.observe(state))))
         return env.step(state, q.argmax(), key)
 
     def cell(state: Any) -> list[int]:

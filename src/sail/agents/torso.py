@@ -1,0 +1,74 @@
+"""From observations to features: the part of the network that every base agent shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from sail import convolution
+from sail.errors import BadInputError
+from sail.networks import MLP
+
+SMALLEST_IMAGE = 36  # what three unpadded convolutions leave something of
+
+
+@dataclass(frozen=True)
+class Torso:
+    """What the torso is like; `init` makes one, a module from prepared observations to features."""
+
+    observation_shape: tuple[int, ...]
+    """With the stack of frames in front, where there is one."""
+    kind: str = "mlp"
+    hidden: tuple[int, ...] = (64, 64)
+    precision: str = "float32"
+
+    def __post_init__(self) -> None:
+        if self.kind == "mlp":
+            return
+        if len(self.observation_shape) < 2:
+            raise BadInputError(f"The {self.kind} network is for images, not for vectors of {self.observation_shape}.")
+        if self.kind == "nature" and min(self.observation_shape[-2:]) < SMALLEST_IMAGE:
+            height, width = self.observation_shape[-2:]
+            raise BadInputError(
+                f"The nature network needs images of at least {SMALLEST_IMAGE} x {SMALLEST_IMAGE}, not "
+                f"{height} x {width}: use agent.network dopamine or mlp."
+            )
+        if len(self.hidden) != 1:
+            raise BadInputError(
+                f"The {self.kind} network has one hidden layer after its convolutions, not {self.hidden}."
+            )
+
+    @property
+    def num_features(self) -> int:
+        """What comes out."""
+        return self.hidden[-1]
+
+    @property
+    def _image_shape(self) -> tuple[int, int, int]:
+        *channels, height, width = self.observation_shape
+        return math.prod(channels), height, width
+
+    def init(self, key: Array) -> Any:
+        """A fresh torso."""
+        if self.kind == "mlp":
+            return MLP(math.prod(self.observation_shape), self.hidden, key)
+        return convolution.ConvTorso(self._image_shape, self.kind, key, self.hidden[0], self.precision)
+
+    def prepare(self, observation: Array) -> Array:
+        """Observations [..., *observation_shape] as the torso reads them."""
+        leading = observation.shape[: observation.ndim - len(self.observation_shape)]
+        if self.kind == "mlp":
+            return observation.reshape(*leading, -1).astype(jnp.float32)
+        return convolution.prepare(observation.reshape(*leading, *self._image_shape), self.kind)
+
+
+def torso_kind(network: str, observation_shape: tuple[int, ...], dtype: Any) -> str:
+    """What `auto` means for these observations: convolutions for images they fit."""
+    if network != "auto":
+        return network
+    is_image = len(observation_shape) >= 2 and dtype == jnp.uint8 and min(observation_shape[-2:]) >= SMALLEST_IMAGE
+    return "nature" if is_image else "mlp"

@@ -1,0 +1,95 @@
+"""Atari games on the emulator's own vector environment: many games in C++ threads, answering in their own time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
+from sail.envs.host import Rows, Rows1D, checked_actions
+from sail.errors import BadInputError
+
+SCREEN = 84
+
+
+class AtariEnv:
+    """A pool of one game: 4 frames a step, the last two of them pooled, 84 x 84 in grey, one frame a row."""
+
+    stack: int
+    observation_shape: tuple[int, ...] = (SCREEN, SCREEN)
+    observation_dtype: Any = np.uint8
+    resets_within_step = False
+    reward_threshold: float | None = None
+
+    def __init__(self, settings: AtariSettings, num_envs: int, num_rows: int | None = None) -> None:
+        try:
+            from ale_py import ALEInterface, LoggerMode, vector_env
+        except ImportError:
+            raise BadInputError("Atari games need ale-py: pip install 'sail-rl[atari]'.") from None
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self.name = settings.name
+        self.settings = settings
+        self.stack = settings.stack
+        self.num_envs, self.num_rows = num_envs, num_rows or num_envs
+        self.max_episode_steps: int | None = settings.time_limit
+        # Frames are stacked by whoever reads them from the ring, so the emulators send each of them once.
+        self._env: Any = vector_env.AtariVectorEnv(
+            rom(settings.name),
+            num_envs=num_envs,
+            batch_size=self.num_rows,
+            num_threads=settings.threads,
+            stack_num=1,
+            frameskip=FRAME_SKIP,
+            img_height=SCREEN,
+            img_width=SCREEN,
+            repeat_action_probability=settings.sticky,
+            max_num_frames_per_episode=settings.time_limit * FRAME_SKIP,
+            full_action_space=settings.actions == "full",
+            episodic_life=settings.life_loss_ends,
+            noop_max=settings.noop_max,
+            use_fire_reset=False,
+            reward_clipping=False,
+        )
+        actions: Any = self._env.ale.get_action_set()
+        self.num_actions = len(actions)
+        self.action_names: list[str] = [action.name for action in actions]
+        self._begins = np.ones(num_envs, bool)
+        self._first: Any = None
+        self._at_work = 0
+
+    def reset(self, seed: int) -> None:
+        """Begins an episode everywhere; the games get seeds of their own, far from those of other runs."""
+        seeds = np.random.SeedSequence(seed).generate_state(self.num_envs) % 2**31
+        self._begins[:] = True
+        self._first = self._env.reset(seed=seeds.astype(np.int64))
+        self._at_work = self.num_envs
+
+    def recv(self) -> Rows:
+        """Waits until W games have answered."""
+        if self._first is not None:
+            observation, info = self._first
+            none = np.zeros(self.num_rows, bool)
+            reward, terminated, truncated, self._first = np.zeros(self.num_rows), none, none, None
+        else:
+            observation, reward, terminated, truncated, info = self._env.recv()
+        self._at_work -= self.num_rows
+        env = info["env_id"].astype(np.int32)
+        begins = self._begins[env]
+        # A row after an end is a reset: no step led to it, and its flags mean nothing.
+        stepped = ~begins
+        terminated = terminated & stepped
+        truncated = truncated & stepped & ~terminated
+        self._begins[env] = terminated | truncated
+        return Rows(env, observation[:, 0], reward.astype(np.float32), terminated, truncated, stepped, begins)
+
+    def send(self, actions: Rows1D) -> None:
+        """The actions for the rows of the last `recv`. Checked: one outside the set would make `recv` wait for ever."""
+        self._env.send(checked_actions(self, actions).astype(np.int64))
+        self._at_work += self.num_rows
+
+    def close(self) -> None:
+        """Ends the emulators' threads, once they have done what they were told to."""
+        while self._env is not None and self._at_work >= self.num_rows:
+            self.recv()
+        self._env, self._first = None, None

@@ -1,0 +1,80 @@
+"""What can be set in an Atari game, and the games of the paper. No jax and no emulator here."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from sail.envs.settings import Int, Probability, settings
+from sail.errors import BadInputError, unknown_name
+
+# The 60 games of Dopamine; the paper's 59 leave out ElevatorAction.
+_SIXTY = """
+AirRaid Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling Boxing Breakout
+Carnival Centipede ChopperCommand CrazyClimber DemonAttack DoubleDunk ElevatorAction Enduro FishingDerby Freeway
+Frostbite Gopher Gravitar Hero IceHockey Jamesbond JourneyEscape Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman
+NameThisGame Phoenix Pitfall Pong Pooyan PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest Skiing Solaris
+SpaceInvaders StarGunner Tennis TimePilot Tutankham UpNDown Venture VideoPinball WizardOfWor YarsRevenge Zaxxon
+"""
+GAMES = tuple(_SIXTY.split())
+FRAME_SKIP = 4
+
+
+@settings
+class AtariSettings:
+    """An Atari 2600 game; the defaults are the paper's protocol (Dopamine's)."""
+
+    name: str = "atari:Pong"
+    """The game, as Dopamine writes it."""
+    sticky: Probability = 0.25
+    """Probability, at each emulator frame, that the action before is repeated instead."""
+    life_loss_ends: bool = False
+    """End an episode, for the learner and the score, at each lost life."""
+    time_limit: Annotated[Int, Field(ge=1, le=2**29)] = 27_000
+    """Steps (of 4 frames) after which an episode is cut off; replay.time-limit-is-terminal says how it is valued."""
+    actions: Literal["minimal", "full"] = "minimal"
+    """The game's own actions, or all 18."""
+    stack: Annotated[Int, Field(ge=1, le=16)] = 4
+    """Frames that make up what the agent sees."""
+    noop_max: Annotated[Int, Field(ge=0, le=200)] = 0
+    """Most random no-ops at the beginning of an episode."""
+    clip_rewards: bool = True
+    """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
+    threads: Annotated[Int, Field(ge=0, le=1024)] = 0
+    """Emulator threads for each seed; 0 for as many as there are cores."""
+
+    def __post_init__(self) -> None:
+        rom(self.name)
+
+
+def rom(name: str) -> str:
+    """`atari:MontezumaRevenge` to the emulator's name for it, montezuma_revenge."""
+    prefix, _, game = name.partition(":")
+    if prefix != "atari" or not game:
+        raise BadInputError(f"An Atari game is named like atari:MontezumaRevenge, not '{name}'.")
+    if game in GAMES:
+        return _snake(game)
+    others = {_camel(rom): rom for rom in _roms()}
+    if game not in others:
+        raise unknown_name("Atari game", game, {*GAMES, *others})
+    return others[game]
+
+
+def _roms() -> list[str]:
+    """What the emulator carries; nothing where it is not installed."""
+    if find_spec("ale_py") is None:
+        return []
+    from ale_py import roms
+
+    return list(roms.get_all_rom_ids())
+
+
+def _snake(game: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", game).lower()
+
+
+def _camel(rom: str) -> str:
+    return "".join(part.capitalize() for part in rom.split("_"))

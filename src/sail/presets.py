@@ -1,0 +1,53 @@
+"""What a kind of environment implies for the other settings, before the user's own. No jax here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# The paper's: Dopamine's numbers for DQN. 50M steps are 200M frames; a phase is one of its iterations.
+ATARI: dict[str, Any] = {
+    "agent": {"network": "dopamine", "hidden": (512,)},
+    "replay": {"capacity": 1_000_000, "time_limit_is_terminal": True},
+    "optimiser": {"name": "rmsprop"},
+    "exploration": {"end": 0.01, "decay_steps": 250_000},
+    "learning": {"target_period": 8_000, "starts": 20_000, "max_block": 100},
+    "evaluation": {"period": 250_000, "episodes": 0, "epsilon": 0.001, "steps": 125_000},
+    "checkpoint": {"seconds": 300.0},
+    "steps": 50_000_000,
+}
+# Vectors and small images, as in classic control: DQN of ordinary size.
+GYM: dict[str, Any] = {
+    "agent": {"hidden": (128, 128)},
+    "replay": {"capacity": 100_000},
+    "exploration": {"end": 0.05, "decay_steps": 50_000},
+    "learning": {"starts": 2_000, "target_period": 1_000},
+    "evaluation": {"period": 10_000, "episodes": 10},
+    "steps": 200_000,
+}
+
+
+def family(env: str) -> str:
+    """The kind of environment: atari, gym, or the name itself."""
+    return env.partition(":")[0] if ":" in env else env
+
+
+def implied_by(env: str, seeds: Any) -> dict[str, Any]:
+    """The settings that an environment's kind brings along, for this machine."""
+    match family(env):
+        case "atari":
+            return {**ATARI, "learning": {**ATARI["learning"], "num_envs": emulators(seeds)}}
+        case "gym":
+            return GYM
+        case _:
+            return {"optimiser": {"name": "adam"}}
+
+
+def emulators(seeds: Any) -> int:
+    """Emulators for each seed: enough to keep every core at work while others wait for their actions.
+
+    On few cores fewer, since an episode takes its time and the first scores should not come after an hour.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
+    return max((200 if cores >= 8 else 16) // shared_by // 2 * 2, 4)

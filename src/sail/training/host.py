@@ -1,0 +1,238 @@
+"""The host loop: environments outside the compiled program, in threads of their own; everything else on the device.
+
+A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
+soon as the steps of a block are in, its updates are sent to the device, and only then are the actions waited for: so
+the device learns while the emulators play.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from sail import envs, replay
+from sail.agents.base import Params
+from sail.config import Config
+from sail.envs.host import Rows
+from sail.errors import SailError
+from sail.replay.host_frames import HostFrames
+from sail.training.emulators import Emulators
+from sail.training.host_device import DeviceSide, HostState, Saved
+from sail.training.host_evaluation import evaluate_seed
+from sail.training.learner import Diagnostics
+from sail.training.program import Advance, Scores, make_agent
+
+FILL_ROWS = 8  # environments whose returns are filled in at once
+
+
+class HostProgram:
+    """A config made executable. It owns the emulators, which start with the first step."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        num_envs = config.learning.num_envs
+        self._envs = [envs.make_host(config.host_env, num_envs, config.num_rows) for _ in range(config.seeds)]
+        env = self.env = self._envs[0]
+        self.observation_shape = (env.stack, *env.observation_shape) if env.stack > 1 else env.observation_shape
+        self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
+        self.device = DeviceSide(config, env, self.agent)
+        self._emulators: list[Emulators] = []
+        self._taken = np.zeros(config.seeds, np.int64)
+        self._rounds = 0
+        self._scores = np.zeros((config.seeds, num_envs))
+        self._lengths = np.zeros((config.seeds, num_envs), np.int64)
+        self._host_frames: list[HostFrames] = []
+
+    def attach(self, folder: Path) -> None:
+        """Where the ring is kept, if it is."""
+
+    def init(self) -> HostState:
+        """All seeds at step 0."""
+        return self._with_empty_ring(self.device.init())
+
+    def params(self, state: HostState) -> Params:
+        """The networks [seeds, ...]."""
+        return state.learner.params
+
+    def target_params(self, state: HostState) -> Params:
+        """The target networks [seeds, ...]."""
+        return state.learner.target
+
+    def saved(self, state: HostState) -> Saved:
+        """The learner: emulators cannot be saved, and the ring is filled again or kept on its own."""
+        return Saved(state.learner, state.key)
+
+    def saved_like(self) -> Saved:
+        """Shapes and types of `saved`."""
+        return self.device.saved_like()
+
+    def restore(self, saved: Saved, meta: dict[str, Any], note: Callable[[str], None]) -> HostState:
+        """The learner as it was; the ring is filled again by its policy, at its epsilon, before learning goes on."""
+        step = int(meta["step"])
+        self._live = self._with_empty_ring(saved)
+        refill = min(step, self.config.replay.capacity)
+        note(f"The replay ring was not saved: filling it with {refill:,} new steps first, which do not count.")
+        self._taken[:] = step - refill
+        while (self._taken < step).any():
+            self._send(self._receive(step, [], epsilon_step=step))
+        self._taken[:] = step
+        return self._live
+
+    def checkpoint_meta(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def advance(self, state: HostState, step: int, num_steps: int) -> Advance:
+        """Every seed `num_steps` steps further. `state` is used up."""
+        self._live = state
+        self._taken = np.maximum(self._taken, step)
+        episodes: list[dict[str, Any]] = []
+        learned: list[Array] = []
+        failure = None
+        block = self.config.block_steps
+        try:
+            for boundary in range(step + block, step + num_steps + 1, block):
+                actions = None
+                # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
+                while (self._taken < boundary).any():
+                    self._send(actions)
+                    actions = self._receive(boundary, episodes)
+                learned.append(self._learn(boundary))  # on its way to the device before the actions are waited for
+                self._send(actions)
+        except SailError as error:
+            failure = error
+        columns = (
+            np.stack([np.asarray(one) for one in learned], axis=-1) if learned else self._nothing()[..., None][..., :0]
+        )
+        return Advance(self._live, len(learned) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
+
+    def evaluate(
+        self,
+        params: Params,
+        step: int,
+        *,
+        epsilon: float,
+        episodes: int | None = None,
+        steps: int | None = None,
+    ) -> list[Scores]:
+        """Plays in environments of its own, one seed after the other."""
+        scores = []
+        for i in range(self.config.seeds):
+            seed = int(np.random.SeedSequence([self.config.seed + i, step]).generate_state(1)[0]) % 2**31
+            own = jax.tree.map(lambda x, i=i: x[i], params)
+            scores.append(evaluate_seed(self.config, self.agent, own, seed, epsilon, episodes, steps))
+        return scores
+
+    def close(self) -> None:
+        """Ends the emulators."""
+        for emulators in self._emulators:
+            emulators.close()
+        self._emulators = []
+
+    def _with_empty_ring(self, saved: Saved) -> HostState:
+        config, env = self.config, self.env
+        if self.device.frames_on_host:
+            self._host_frames = [
+                HostFrames(env.observation_shape, env.observation_dtype, config.learning.num_envs, config.ring_length)
+                for _ in range(config.seeds)
+            ]
+        return self.device.with_empty_ring(saved)
+
+    def _receive(self, boundary: int, episodes: list[dict[str, Any]], epsilon_step: int | None = None) -> Any:
+        """Takes rows from every seed that has steps to go, writes them into the ring, and picks actions.
+
+        Gives back the seeds that answered and their actions, still on their way from the device.
+        """
+        if not self._emulators:
+            seeds = range(self.config.seed, self.config.seed + self.config.seeds)
+            self._emulators = [Emulators(env, seed) for env, seed in zip(self._envs, seeds, strict=True)]
+        asked = np.flatnonzero(self._taken < boundary)
+        answers: list[Rows | None] = [None] * self.config.seeds
+        for seed in asked:
+            answers[seed] = self._emulators[seed].rows()
+        epsilon = self._epsilon(int(self._taken.min()) if epsilon_step is None else epsilon_step)
+        live, self._rounds = self._live, self._rounds + 1
+        ring, walkers, actions = self.device.act(
+            live.learner.params, live.ring, live.walkers, live.key, _together(answers), np.int32(self._rounds), epsilon
+        )
+        self._live = live._replace(ring=ring, walkers=walkers)
+        ended = [self._account(seed, answers[seed], episodes) for seed in asked]
+        self._fill_returns(asked, ended)
+        return asked, actions
+
+    def _send(self, pending: Any) -> None:
+        if pending is not None:
+            asked, actions = pending[0], np.asarray(pending[1])
+            for seed in asked:
+                self._emulators[seed].act(actions[seed])
+
+    def _learn(self, step: int) -> Any:
+        """The updates that the block up to `step` has earned, and the target network if it is due."""
+        if step < self.config.learning.starts:
+            return self._nothing()
+        live = self._live
+        if self._host_frames:
+            any_drawn, places, batch = self.device.draw(live.ring, live.key, np.int32(step))
+            on_host = jax.device_get(places)
+            states = [
+                replay.gather_frames(frames.frames, jax.tree.map(lambda x, i=i: x[i], on_host), self.env.stack)
+                for i, frames in enumerate(self._host_frames)
+            ]
+            learner, diagnostics = self.device.learn(live.learner, any_drawn, batch._replace(states=np.stack(states)))
+        else:
+            learner, diagnostics = self.device.update(live.learner, live.ring, live.key, np.int32(step))
+        if step % self.config.learning.target_period == 0:
+            learner = learner._replace(target=self.device.copy(learner.params))
+        self._live = live._replace(learner=learner)
+        return diagnostics
+
+    def _nothing(self) -> Any:
+        return np.full((self.config.seeds, len(Diagnostics._fields)), np.nan, np.float32)
+
+    def _epsilon(self, step: int) -> Any:
+        """As `epsilon_of`, without waking the device."""
+        settings, begins = self.config.exploration, self.config.learning.starts
+        progress = min(max((step - begins) / settings.decay_steps, 0.0), 1.0)
+        return np.float32(settings.start + (settings.end - settings.start) * progress)
+
+    def _account(self, seed: Any, rows: Any, episodes: list[dict[str, Any]]) -> Any:
+        """Counts steps and scores of one seed's rows; gives the environments whose episodes ended."""
+        self._taken[seed] += int(rows.stepped.sum())
+        ended = rows.terminated | rows.truncated
+        if self._host_frames:
+            closing = rows.observation if rows.closing is None else rows.closing
+            self._host_frames[seed].extend(rows.env, rows.observation, closing, rows.stepped, ended)
+        scores, lengths = self._scores[seed], self._lengths[seed]
+        scores[rows.env] += np.where(rows.stepped, rows.reward, 0.0)
+        lengths[rows.env] += rows.stepped
+        over = rows.env[ended]
+        step, number = int(self._taken[seed]), self.config.seed + int(seed)
+        episodes += [
+            {"step": step, "seed": number, "return": float(scores[env]), "length": int(lengths[env])} for env in over
+        ]
+        scores[over], lengths[over] = 0.0, 0
+        return over
+
+    def _fill_returns(self, asked: Any, ended: list[Any]) -> None:
+        """Gives the episodes that have just ended their returns. The host knows which, so the device need not look."""
+        for first in range(0, max((len(over) for over in ended), default=0), FILL_ROWS):
+            rows = np.zeros((self.config.seeds, FILL_ROWS), np.int32)  # a row without news is filled in vain
+            for seed, over in zip(asked, ended, strict=True):
+                some = over[first : first + FILL_ROWS]
+                rows[seed, : len(some)] = some
+            self._live = self._live._replace(ring=self.device.fill(self._live.ring, rows))
+
+
+def _together(answers: list[Rows | None]) -> Rows:
+    """The seeds' rows as one, with a leading axis; a seed that was not asked has rows of nobody."""
+    if len(answers) == 1 and answers[0] is not None:
+        return Rows(*[None if x is None else x[None] for x in answers[0]])
+    some = next(rows for rows in answers if rows is not None)
+    nobody = Rows(*[None if x is None else np.zeros_like(x) for x in some])._replace(env=np.full_like(some.env, 2**30))
+    columns = zip(*[nobody if rows is None else rows for rows in answers], strict=True)
+    return Rows(*[None if column[0] is None else np.stack(column) for column in columns])

@@ -1,0 +1,164 @@
+"""The device's part of the host loop: written for one seed, compiled for all of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from sail import replay
+from sail.agents.base import Agent, Params
+from sail.config import Config
+from sail.envs.host import HostEnv, Rows
+from sail.exploration import epsilon_greedy
+from sail.training.learner import LearnerState
+from sail.training.program import make_learner
+from sail.training.seeds import over_seeds
+
+DEVICE_SHARE = 0.8  # of the device's memory that the ring's observations may take
+
+
+class Walkers(NamedTuple):
+    """What the device knows of one seed's environments in mid-episode."""
+
+    frames: Array  # [E, stack, ...] the newest frames, oldest first; zeros before the episode began
+    action: Array  # [E] what was chosen last
+    age: Array  # [E] steps since the episode began
+
+
+class HostState(NamedTuple):
+    """Everything on the device, with a leading axis of seeds."""
+
+    learner: LearnerState
+    ring: replay.Ring
+    walkers: Walkers
+    key: Array
+
+
+class Saved(NamedTuple):
+    """What a checkpoint holds of it."""
+
+    learner: LearnerState
+    key: Array
+
+
+class DeviceSide:
+    """Compiled functions over the state of all seeds."""
+
+    def __init__(self, config: Config, env: HostEnv, agent: Agent) -> None:
+        self.config, self.env, self.agent = config, env, agent
+        self.learner = make_learner(config, agent)
+        self.frames_on_host = _frames_on_host(config, env)
+        self.num_updates = config.block_steps // config.learning.update_period
+        seeds = config.seeds
+        self.act = jax.jit(over_seeds(self._act, seeds, 5), donate_argnums=(1, 2))
+        self.write = jax.jit(over_seeds(self._write_past, seeds, 4), donate_argnums=(0, 1))
+        self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
+        self.cut_off = jax.jit(over_seeds(self._cut_off, seeds, 1), donate_argnums=0)
+        self.update = jax.jit(over_seeds(self._update, seeds, 3), donate_argnums=0)
+        self.draw = jax.jit(over_seeds(self._draw, seeds, 2))
+        self.learn = jax.jit(over_seeds(self._learn, seeds, 3), donate_argnums=0)
+        self.copy = jax.jit(lambda params: jax.tree.map(jnp.copy, params))
+        self._empty = jax.jit(over_seeds(self._empty_ring, seeds, 1))
+        self._fresh = jax.jit(over_seeds(self._fresh_learner, seeds, 1))
+
+    def init(self) -> Saved:
+        """Fresh learners. A seed's random numbers come from that seed alone, not from how many run beside it."""
+        return self._fresh(jnp.arange(self.config.seed, self.config.seed + self.config.seeds))
+
+    def saved_like(self) -> Saved:
+        """Shapes and types of that."""
+        return jax.eval_shape(self.init)
+
+    def with_empty_ring(self, saved: Saved) -> HostState:
+        """A state with nothing in its ring."""
+        ring, walkers = self._empty(saved.key)
+        return HostState(saved.learner, ring, walkers, saved.key)
+
+    def _fresh_learner(self, seed: Array) -> Saved:
+        key, learner_key = jax.random.split(jax.random.key(seed))
+        return Saved(self.learner.init(learner_key), key)
+
+    def _empty_ring(self, key: Array) -> tuple[replay.Ring, Walkers]:
+        env, num_envs = self.env, self.config.learning.num_envs
+        kept_shape = (0,) if self.frames_on_host else env.observation_shape
+        ring = replay.init(kept_shape, env.observation_dtype, num_envs, length=self.config.ring_length)
+        frames = jnp.zeros((num_envs, env.stack, *env.observation_shape), env.observation_dtype)
+        return ring, Walkers(frames, jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs, jnp.int32))
+
+    def _act(
+        self, params: Params, ring: replay.Ring, walkers: Walkers, key: Array, rows: Rows, count: Array, epsilon: Array
+    ) -> tuple[replay.Ring, Walkers, Array]:
+        """What rows say goes into the ring; what to do next comes out."""
+        ring, walkers = self._write(ring, walkers, rows)
+        frames = walkers.frames[rows.env]
+        observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
+        q = self.agent.q_values(self.agent.evaluate(params, observation))
+        coin_key, action_key = jax.random.split(jax.random.fold_in(key, count))
+        random_action = (jax.random.bits(action_key, rows.env.shape) % self.env.num_actions).astype(jnp.int32)
+        action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key, rows.env.shape), random_action)
+        return ring, walkers._replace(action=walkers.action.at[rows.env].set(action)), action
+
+    def _write_past(
+        self, ring: replay.Ring, walkers: Walkers, rows: Rows, action: Array
+    ) -> tuple[replay.Ring, Walkers]:
+        """The same for rows of long ago, whose actions are known."""
+        ring, walkers = self._write(ring, walkers, rows)
+        return ring, walkers._replace(action=walkers.action.at[rows.env].set(action))
+
+    def _write(self, ring: replay.Ring, walkers: Walkers, rows: Rows) -> tuple[replay.Ring, Walkers]:
+        env = rows.env
+        before, age = walkers.frames[env], walkers.age[env]
+        closing = rows.observation if rows.closing is None else rows.closing
+        nothing = jnp.zeros((1, *env.shape, 0), ring.observation.dtype)
+        steps = replay.Steps(
+            observation=nothing if self.frames_on_host else before[None, :, -1],
+            action=walkers.action[env][None],
+            reward=(jnp.clip(rows.reward, -1, 1) if self.config.host_env.clip_rewards else rows.reward)[None],
+            terminated=rows.terminated[None],
+            truncated=rows.truncated[None],
+            next_observation=nothing if self.frames_on_host else closing[None],
+            age=age[None],
+        )
+        ring = replay.extend(ring, steps, rows=env, taken=rows.stepped[None])
+        begins = rows.begins.reshape(-1, *[1] * (before.ndim - 1))
+        older = jnp.where(begins, jnp.zeros((), before.dtype), before[:, 1:])
+        frames = jnp.concatenate([older, rows.observation[:, None]], axis=1)
+        walkers = walkers._replace(
+            frames=walkers.frames.at[env].set(frames),
+            age=walkers.age.at[env].set(jnp.where(rows.begins, 0, age + 1)),
+        )
+        return ring, walkers
+
+    def _fill(self, ring: replay.Ring, rows: Array) -> replay.Ring:
+        return replay.fill_returns(ring, self.config.agent.discount, rows=rows)
+
+    def _cut_off(self, ring: replay.Ring) -> replay.Ring:
+        return replay.fill_returns(replay.cut_off(ring), self.config.agent.discount)
+
+    def _update(self, learner: LearnerState, ring: replay.Ring, key: Array, step: Array) -> tuple[LearnerState, Array]:
+        learner, diagnostics = self.learner.update(learner, ring, _learn_key(key, step), self.num_updates)
+        return learner, jnp.stack(diagnostics)
+
+    def _draw(self, ring: replay.Ring, key: Array, step: Array) -> Any:
+        return self.learner.draw(ring, _learn_key(key, step), self.num_updates)
+
+    def _learn(self, learner: LearnerState, any_drawn: Array, batch: replay.Batch) -> tuple[LearnerState, Array]:
+        learner, diagnostics = self.learner.learn(learner, any_drawn, batch, self.num_updates)
+        return learner, jnp.stack(diagnostics)
+
+
+def _learn_key(key: Array, step: Array) -> Array:
+    return jax.random.fold_in(jax.random.fold_in(key, 0x1EA2), step)
+
+
+def _frames_on_host(config: Config, env: HostEnv) -> bool:
+    """Whether the ring's observations stay in this machine's memory; `auto` asks the device how much it has."""
+    if config.replay.frames != "auto":
+        return config.replay.frames == "host"
+    one = jax.ShapeDtypeStruct(env.observation_shape, env.observation_dtype)
+    needed = one.size * one.dtype.itemsize * config.replay.capacity * config.seeds
+    limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
+    return limit is not None and needed > DEVICE_SHARE * limit

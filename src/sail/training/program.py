@@ -1,0 +1,156 @@
+"""A config made executable. There are two kinds, and one training loop that does not ask which it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import jax
+from jax import Array
+
+from sail.agents.base import Agent, Params
+from sail.agents.dqn import DQN
+from sail.agents.torso import Torso, torso_kind
+from sail.config import Config
+from sail.errors import SailError
+from sail.exploration import epsilon_at
+from sail.training.learner import Diagnostics, Learner
+from sail.training.optimisers import make_optimiser
+
+Numbers = Any  # a numpy array; a jax array inside the compiled program
+
+
+class Scores(NamedTuple):
+    """One number for each evaluation episode of one seed."""
+
+    returns: Numbers  # undiscounted, unclipped
+    length: Numbers
+    success: Numbers | None  # None where an environment does not say what success is
+
+
+class Advance(NamedTuple):
+    """What some steps of training gave."""
+
+    state: Any
+    steps: int
+    """Steps taken: fewer than asked for only after a failure."""
+    diagnostics: Diagnostics
+    """Numpy arrays [seeds, blocks], NaN where nothing was learned."""
+    episodes: list[dict[str, Any]]
+    """A row for each episode that ended, in the order of their steps."""
+    failure: SailError | None = None
+    """Why training cannot go on. The state is good: that of the last whole block."""
+
+
+class Program(Protocol):
+    """Seeds that train side by side."""
+
+    config: Config
+    agent: Agent
+    observation_shape: tuple[int, ...]
+    """What the agent sees, stack included."""
+
+    def attach(self, folder: Path) -> None:
+        """The run folder, for programs that keep more than checkpoints."""
+        ...
+
+    def init(self) -> Any:
+        """All seeds at step 0."""
+        ...
+
+    def params(self, state: Any) -> Params:
+        """The networks [seeds, ...] of a state."""
+        ...
+
+    def target_params(self, state: Any) -> Params:
+        """Their target networks."""
+        ...
+
+    def saved(self, state: Any) -> Any:
+        """The part of a state that a checkpoint holds."""
+        ...
+
+    def saved_like(self) -> Any:
+        """Shapes and types of `saved`."""
+        ...
+
+    def restore(self, saved: Any, meta: dict[str, Any], note: Callable[[str], None]) -> Any:
+        """A state from what a checkpoint holds."""
+        ...
+
+    def checkpoint_meta(self) -> dict[str, Any]:
+        """What else `restore` will need, on disk by the time this returns."""
+        ...
+
+    def advance(self, state: Any, step: int, num_steps: int) -> Advance:
+        """Every seed `num_steps` steps further. `state` is used up."""
+        ...
+
+    def evaluate(
+        self,
+        params: Params,
+        step: int,
+        *,
+        epsilon: float,
+        episodes: int | None = None,
+        steps: int | None = None,
+    ) -> list[Scores]:
+        """Plays with frozen parameters [seeds, ...]: so many episodes, or whole episodes until so many steps."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of everything outside this process's memory."""
+        ...
+
+
+def make_program(config: Config) -> Program:
+    """The program of a config."""
+    if config.on_device:
+        from sail.training.on_device import OnDeviceProgram
+
+        return OnDeviceProgram(config)
+    from sail.training.host import HostProgram
+
+    return HostProgram(config)
+
+
+def make_agent(config: Config, observation_shape: tuple[int, ...], dtype: Any, num_actions: int) -> Agent:
+    """The base agent of a config, sized for an environment's observations (stack included)."""
+    settings = config.agent
+    kind = torso_kind(settings.network, observation_shape, dtype)
+    hidden = settings.hidden if kind == "mlp" or settings.network != "auto" else (512,)
+    torso = Torso(observation_shape, kind, hidden, settings.precision)
+    return DQN(torso, num_actions, settings.loss, config.rule.name, config.rule.tau)
+
+
+def make_learner(config: Config, agent: Agent) -> Learner:
+    """The learner of a config, in the form that is fastest on this backend.
+
+    With convolutions a GPU wants long graphs (5 updates each: more take longer to compile and are no faster), and a CPU
+    wants the activations of one minibatch in its cache.
+    """
+    backend, has_convolutions = jax.default_backend(), agent.torso.kind != "mlp"
+    return Learner(
+        agent=agent,
+        rule=config.rule,
+        sampling=config.replay,
+        optimiser=make_optimiser(config.optimiser),
+        discount=config.agent.discount,
+        batch_size=config.learning.batch_size,
+        stack=config.stack,
+        in_parts=has_convolutions and backend == "cpu",
+        unroll=5 if has_convolutions and backend != "cpu" else 1,
+    )
+
+
+def epsilon_of(config: Config, step: Array | int) -> Array:
+    """A config's epsilon at a step."""
+    settings = config.exploration
+    return epsilon_at(
+        step,
+        start=settings.start,
+        end=settings.end,
+        begins=config.learning.starts,
+        decay_steps=settings.decay_steps,
+    )
