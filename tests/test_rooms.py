@@ -28,16 +28,26 @@ MAY_KNOW = {
     "presets": set(),
     "config": {"agents", "envs", "presets", "rules", "settings"},
     "settings_help": {"config"},
-    "training": {"agents", "rules", "replay", "envs", "exploration", "config", "settings"},
+    "training": {"agents", "analysis", "rules", "replay", "envs", "exploration", "config", "settings"},
     "analysis": set(),
     "console": {"analysis", "config"},
-    "cli": {"config", "settings_help", "console", "training", "analysis", "envs"},
+    "commands": {"config", "settings_help", "console", "training", "analysis", "envs"},
+    "cli": {"commands", "envs"},
     "__init__": {"config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
 TOOLS = {"errors", "jsonl"}
 # Modules that answer before jax is there: names and settings, the command line, and everything after training.
-WITHOUT_JAX = ["sail", "sail.cli", "sail.config", "sail.settings_help", "sail.console", "sail.rules", "sail.tabular"]
+WITHOUT_JAX = [
+    "sail",
+    "sail.cli",
+    "sail.commands",
+    "sail.config",
+    "sail.settings_help",
+    "sail.console",
+    "sail.rules",
+    "sail.tabular",
+]
 WITHOUT_JAX += ["sail.envs", "sail.agents.names", "sail.analysis.drawing", "sail.analysis.pictures"]
 WITHOUT_JAX += ["sail.training.run_folder"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from pathlib import Path
 from typing import Any, NoReturn
 
-from sail import __version__
+from sail import __version__, commands
 from sail.errors import BadInputError, SailError
 
 EPILOG = "Exit codes: 0 done, 1 a fault of sail's or the machine's, 2 bad input, 130 interrupted."
@@ -42,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     parser = _parser()
     overrides: dict[str, Any] = {}
-    if arguments and arguments[0] == "train":
+    if arguments and arguments[0] in ("train", "bench"):
         arguments, overrides = split_settings(arguments)
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -54,29 +52,45 @@ def _run(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="sail", description="Self-Imitation Advantage Learning.", epilog=EPILOG, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"sail {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
 
     def command(name: str, help: str, function: Any) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help, description=help, epilog=EPILOG, allow_abbrev=False, add_help=False)
+        sub = subparsers.add_parser(
+            name, help=help, description=help, epilog=EPILOG, allow_abbrev=False, add_help=False
+        )
         sub.set_defaults(function=function)
         sub.add_argument("--json", action="store_true", help="print the result as one JSON object")
         sub.add_argument("--quiet", action="store_true", help="no progress")
         return sub
 
-    train = command("train", "Train an agent in an environment, into a new run folder.", _train)
-    train.add_argument("env", nargs="?", help="environment, such as kdt, apple-kdt, deep-sea")
-    train.add_argument("--agent", default="sail-dqn", help="agent: an optional rule and a base (default: sail-dqn)")
+    train = command("train", "Train an agent in an environment, into a new run folder.", commands.train)
+    bench = command(
+        "bench", "Measure this machine: emulators, learner, both together, and which binds.", commands.bench
+    )
+    for sub in (train, bench):
+        sub.add_argument("env", nargs="?", help="environment, such as kdt, deep-sea, atari:Pong, gym:CartPole-v1")
+        sub.add_argument("--agent", default="sail-dqn", help="agent: an optional rule and a base (default: sail-dqn)")
+        sub.add_argument("-h", "--help", action="store_true", help="show this help and every setting")
+        sub.set_defaults(parser=sub)
     train.add_argument("--out", help="run folder to make (default: a new one under runs/)")
-    train.add_argument("-h", "--help", action="store_true", help="show this help and every setting")
-    train.set_defaults(parser=train)
+    bench.add_argument("--out", help="JSON file to write as well")
+    bench.add_argument("--seconds", type=_count, default=20, help="how long to measure the whole loop (default: 20)")
 
-    resume = command("resume", "Go on with a run from its newest good checkpoint.", _resume)
-    evaluate = command("eval", "Play evaluation episodes with a run's agent.", _eval)
+    resume = command("resume", "Go on with a run from its newest good checkpoint.", commands.resume)
+    evaluate = command("eval", "Play evaluation episodes with a run's agent.", commands.evaluate)
     evaluate.add_argument("--episodes", type=_count, help="episodes for each seed (default: the run's setting)")
+    evaluate.add_argument("--steps", type=_count, help="whole episodes until this many steps for each seed, instead")
     evaluate.add_argument("--epsilon", type=_probability, help="exploration (default: the run's setting)")
-    draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", _draw)
+    play = command(
+        "play", "Record an episode of a run's agent as a video, with its value and bonus under it.", commands.play
+    )
+    play.add_argument("--video", required=True, help="file to write: .mp4, .webp or .gif")
+    play.add_argument("--seed", type=int, help="which seed of the run (default: its first)")
+    play.add_argument("--epsilon", type=_probability, help="exploration (default: the run's setting)")
+    play.add_argument("--max-steps", type=_count, help="stop recording after so many steps (default: none)")
+    draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", commands.draw)
     draw.add_argument("--out", help="image to write (PNG, SVG or PDF)")
-    for sub, what in ((resume, "run"), (evaluate, "run"), (draw, "run_or_env")):
+    for sub, what in ((resume, "run"), (evaluate, "run"), (play, "run"), (draw, "run_or_env")):
         sub.add_argument(what, help="run folder" if what == "run" else "run folder, or environment name")
         sub.add_argument("-h", "--help", action="help", help="show this help")
     return parser
@@ -92,140 +106,35 @@ def split_settings(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
         name, has_value, value = token.partition("=")
         if not token.startswith("--") or name in ("--json", "--quiet", "--help"):
             rest.append(token)
-        elif name in ("--agent", "--out"):
+        elif name in ("--agent", "--out", "--seconds"):
             rest += [token] if has_value or not tokens else [token, tokens.pop(0)]
         else:
             if not has_value:
                 value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
             _put(overrides, name[2:].replace("-", "_").split("."), value)
+    if "frames" in overrides:
+        overrides["steps"] = _steps(overrides.pop("frames"), [token for token in rest if token.startswith("atari:")])
     return rest, overrides
 
 
-def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
-    if path == ["frames"]:
+def _steps(frames: Any, atari: list[str]) -> int:
+    """Emulator frames as agent steps."""
+    from sail.envs.atari_settings import FRAME_SKIP
+
+    if not atari:
         raise BadInputError("--frames counts emulator frames, which only Atari games have: use --steps.")
+    if not str(frames).replace("_", "").isdigit():
+        raise BadInputError(f"--frames must be a whole number, not '{frames}'.")
+    return -(-int(frames) // FRAME_SKIP)
+
+
+def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
     *sections, leaf = path
     for section in sections:
         tree = tree.setdefault(section, {})
         if not isinstance(tree, dict):
             raise BadInputError(f"'{section}' is set twice, as a value and as a section.")
     tree[leaf] = None if value.lower() in ("none", "null") else value  # the rest is for the settings to read
-
-
-def _train(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
-    from sail.config import make_config
-
-    if options.help:
-        from sail.settings_help import settings_help
-
-        options.parser.print_help()
-        print("\nSettings, with the values they have now (any of them can be a flag):")
-        print(settings_help(options.env or "kdt", options.agent))
-        return 0
-    if options.env is None:
-        raise BadInputError("Say which environment to train in, such as 'sail train kdt'.")
-    config = make_config(options.env, options.agent, overrides)
-    from sail.training.run_folder import check_new
-
-    if options.out is not None:
-        check_new(options.out)  # answered before jax is imported
-    from sail.console import ConsoleReporter
-    from sail.training.api import train_config
-
-    with ConsoleReporter(config, options.quiet) as reporter:
-        run = train_config(config, out=options.out, reporter=reporter)
-    return _close(run, options.json)
-
-
-def _resume(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
-    from sail.training.run_folder import RunFolder
-
-    run = RunFolder(options.run)
-    from sail.console import ConsoleReporter
-    from sail.training.api import resume
-
-    with ConsoleReporter(run.config, options.quiet) as reporter:
-        resume(run, reporter=reporter)
-    return _close(run, options.json)
-
-
-def _close(run: Any, as_json: bool) -> int:
-    from sail.console import print_summary
-
-    summary = run.summary()
-    pictures = [path for path in [_picture(run.path, run.path / "summary.png")] if path is not None]
-    if as_json:
-        print(json.dumps(summary))
-    else:
-        print_summary(summary, pictures)
-        if not pictures:
-            print("  look   pip install 'sail-rl[report]' for a picture")
-    return 0
-
-
-def _eval(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
-    from sail.training.run_folder import RunFolder
-
-    run = RunFolder(options.run)  # answered before jax is imported
-    from sail.training.api import load
-
-    player = load(run)
-    for note in player.notes:
-        print(note, file=sys.stderr)
-    result = player.evaluate(options.episodes, options.epsilon)
-    if options.json:
-        print(json.dumps(result))
-        return 0
-    print(
-        f"{run.config.agent_name} on {run.config.env.name} at step {result['step']:,}, epsilon {result['epsilon']:g}:"
-    )
-    print(f"  return  {result['mean_return']:.3f} ± {result['std_return']:.3f} (mean and standard deviation)")
-    print(f"  length  {result['mean_length']:.1f} steps")
-    print(f"  success {result['success_rate']:.0%} of {result['episodes']} episodes, {result['seeds']} seed(s)")
-    return 0
-
-
-def _draw(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
-    from sail.analysis.drawing import grid_text
-    from sail.envs import SETTINGS
-    from sail.envs.maps import env_map
-
-    name = options.run_or_env
-    if name in SETTINGS and not Path(name).is_dir():
-        grid, cells, run = env_map(SETTINGS[name](name=name)), [], None
-        if grid is None:
-            raise BadInputError(f"There is no map of '{name}' to draw.")
-    else:
-        from sail.training.run_folder import RunFolder
-
-        run = RunFolder(name).path
-        route_file = run / "route.json"
-        route = json.loads(route_file.read_text()) if route_file.is_file() else {"grid": [], "cells": []}
-        grid, cells = route["grid"], route["cells"]
-    picture = None
-    if options.out:
-        picture = _picture(run, Path(options.out), grid)
-        if picture is None:
-            raise BadInputError("Pictures need matplotlib: pip install 'sail-rl[report]'.")
-    if options.json:
-        print(json.dumps({"grid": grid, "cells": cells, "picture": str(picture) if picture else None}))
-        return 0
-    print(grid_text(grid, cells))
-    if picture:
-        print(f"Wrote {picture}.")
-    return 0
-
-
-def _picture(run: Path | None, to: Path, grid: list[str] | None = None) -> Path | None:
-    """The picture of a run, or of a grid alone; None where matplotlib is not installed."""
-    try:
-        from sail.analysis import pictures
-    except ImportError:
-        return None
-    try:
-        return pictures.save_summary(run, to) if run is not None else pictures.save_grid(grid or [], to)
-    except ValueError as error:  # an image format that matplotlib does not know
-        raise BadInputError(f"{to} cannot be written: {error}") from None
 
 
 def _count(text: str) -> int:

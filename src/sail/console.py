@@ -50,9 +50,7 @@ class ConsoleReporter:
 
     def phase(self, rows: list[dict[str, Any]]) -> None:
         """Shows the newest evaluation; without a terminal, a line every few seconds."""
-        mean = sum(row["eval_return"] for row in rows) / len(rows)
-        solved = sum(row["eval_success"] == 1.0 for row in rows)
-        news = f"return {mean:.2f}" + (f", {solved} of {len(rows)} seeds solved" if len(rows) > 1 else "")
+        news = _news(rows)
         self._progress.update(self._task, news=news)
         if not self.console.is_terminal and time.monotonic() - self._last_line >= PLAIN_LINE_SECONDS:
             self._last_line = time.monotonic()
@@ -61,6 +59,16 @@ class ConsoleReporter:
     def note(self, sentence: str) -> None:
         """Prints a sentence above the bar."""
         self.console.print(sentence, soft_wrap=True)
+
+
+def _news(rows: list[dict[str, Any]]) -> str:
+    returns = [value for row in rows if (value := row.get("eval_return", row.get("train_return"))) is not None]
+    if not returns:
+        return "no episode has ended yet"
+    news = f"return {sum(returns) / len(returns):.2f}"
+    if len(rows) == 1 or rows[0].get("eval_success") is None:
+        return news
+    return f"{news}, {sum(row['eval_success'] == 1.0 for row in rows)} of {len(rows)} seeds solved"
 
 
 def print_summary(summary: dict[str, Any], pictures: list[Path]) -> None:
@@ -83,7 +91,13 @@ def print_summary(summary: dict[str, Any], pictures: list[Path]) -> None:
 
 def verdict(summary: dict[str, Any]) -> str:
     """The answer to 'did it learn?' in one sentence."""
+    if summary["mean_return"] is None:
+        return "no episode has ended, so there is nothing to tell yet."
     solved, seeds, score = summary["solved_seeds"], summary["seeds"], f"mean return {summary['mean_return']:.2f}"
+    if solved is None:  # nobody has said what success is
+        first = summary["first_mean_return"]
+        before = "" if first is None else f", after {first:.2f} in the first phase"
+        return f"{score} in the last phase's {summary['returns_are']} episodes{before}."
     when = f"first solved by step {summary['first_solved_step']:,}" if summary["first_solved_step"] else ""
     if seeds > 1:
         return f"{solved} of {seeds} seeds learned it ({score}{', ' + when if when else ''})."
@@ -92,3 +106,23 @@ def verdict(summary: dict[str, Any]) -> str:
     if when:
         return f"not learned for good: {when}, but not at the end ({score})."
     return f"not learned: the greedy policy does not reach the goal ({score}). More steps or another seed may."
+
+
+def print_bench(result: dict[str, Any]) -> None:
+    """What `sail bench` found."""
+    console = Console(highlight=False)
+    unit = "frames/s" if result["frames_a_step"] > 1 else "steps/s"
+    seeds = f", {result['seeds']} seeds together" if result["seeds"] > 1 else ""
+    console.print(f"[bold]{result['agent']} on {result['env']}[/bold], {result['device']}{seeds}", soft_wrap=True)
+    console.print(f"  emulators alone  {result['emulator_limit']:>9,} {unit}", soft_wrap=True)
+    console.print(f"  learner alone    {result['learner_limit']:>9,} {unit}", soft_wrap=True)
+    console.print(
+        f"  both together    {result['achieved']:>9,} {unit}, {result['updates_per_second']:,} updates/s: "
+        f"{result['share_of_emulators']:.0%} of the emulators' limit; the {result['binds']} bind",
+        soft_wrap=True,
+    )
+    beside = result["device_beside_ring_gib"]
+    device = "" if beside is None else f", {beside} GiB beside it on the device"
+    console.print(
+        f"  memory           ring {result['ring_gib']} GiB{device}, process {result['process_gib']} GiB", soft_wrap=True
+    )

@@ -80,7 +80,8 @@ def extend(ring: Ring, steps: Steps, rows: Array | None = None, taken: Array | N
         done &= taken
     row = jnp.arange(num_rows) if rows is None else rows
     head = ring.head if rows is None else ring.head[rows]
-    slots = done + (jnp.ones_like(done, jnp.int32) if taken is None else taken)  # an end takes one more
+    steps_taken = jnp.ones(done.shape, jnp.int32) if taken is None else taken.astype(jnp.int32)
+    slots = steps_taken + done  # an end takes one more
     offset = jnp.cumsum(slots, axis=0) - slots
     slot = (head + offset) % ring.length
     # An index outside the ring is dropped: that is how steps that end nothing write no closing slot.

@@ -93,7 +93,9 @@ def _find(words: Array, chosen: Array) -> Array:
     """
     in_word = lax.population_count(words).astype(jnp.int32)
     up_to = jnp.cumsum(in_word)
-    index = jnp.minimum(jnp.searchsorted(up_to, chosen, side="right"), words.size - 1)
+    # A binary search is a loop, which costs a GPU more than comparing with everything at once.
+    method = "scan" if jax.default_backend() == "cpu" else "compare_all"
+    index = jnp.minimum(jnp.searchsorted(up_to, chosen, side="right", method=method), words.size - 1)
     word, left = words[index], chosen - (up_to[index] - in_word[index])
     position = jnp.zeros_like(left)
     for width in (16, 8, 4, 2, 1):

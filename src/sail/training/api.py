@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import numpy as np
 from sail.config import Config, make_config
 from sail.errors import BadInputError, TrainingError
 from sail.training import checkpoint
+from sail.training.bench import bench
 from sail.training.host_evaluation import value_function
 from sail.training.loop import Reporter, Silent, Start, run_training, start_from_checkpoint
 from sail.training.metrics import Phase
@@ -87,8 +89,8 @@ class Player:
         self.step: int = meta["step"]
         index = self.seed - run.config.seed
         self._all_params = self.program.params(saved)
-        self._params = jax.tree.map(lambda x: x[index], self._all_params)
-        self._target = jax.tree.map(lambda x: x[index], self.program.target_params(saved))
+        self.params = jax.tree.map(lambda x: x[index], self._all_params)
+        self.target_params = jax.tree.map(lambda x: x[index], self.program.target_params(saved))
         self._values = value_function(self.program.agent)
 
     def q_values(self, observation: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -97,7 +99,7 @@ class Player:
         shape = self.program.observation_shape
         if observation.shape[observation.ndim - len(shape) :] != shape:
             raise BadInputError(f"An observation must have the shape {shape}, not {observation.shape}.")
-        return np.asarray(self._values(self._params, jnp.asarray(observation)))
+        return np.asarray(self._values(self.params, jnp.asarray(observation)))
 
     def act(self, observation: Any) -> int:
         """The best action in one observation. (For many: `q_values(observations).argmax(-1)`.)"""
@@ -145,6 +147,18 @@ class Player:
 def load(run: str | os.PathLike[str] | RunFolder, seed: int | None = None) -> Player:
     """The agent of a run, from its newest good checkpoint: `sail.load("runs/kdt").act(observation)`."""
     return Player(run if isinstance(run, RunFolder) else RunFolder(run), seed)
+
+
+def measure(config: Config, seconds: float = 20.0, out: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """What `sail bench` finds about this machine, with date, hardware and commit; also written to `out`."""
+    if out is not None and not Path(out).resolve().parent.is_dir():
+        raise BadInputError(f"{out} cannot be written: its folder does not exist.")
+    set_up_jax(1)
+    with _explained():
+        result = bench(config, seconds) | {"provenance": provenance()}
+    if out is not None:
+        Path(out).write_text(json.dumps(result, indent=1) + "\n")
+    return result
 
 
 def set_up_jax(seeds: int) -> None:

@@ -36,14 +36,17 @@ class HostProgram:
     def __init__(self, config: Config) -> None:
         self.config = config
         num_envs = config.learning.num_envs
-        self._envs = [envs.make_host(config.host_env, num_envs, config.num_rows) for _ in range(config.seeds)]
-        env = self.env = self._envs[0]
+        env = self.env = envs.make_host(
+            config.host_env, 1
+        )  # to ask for shapes: the real ones start with the first step
+        env.close()
         self.observation_shape = (env.stack, *env.observation_shape) if env.stack > 1 else env.observation_shape
         self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
         self.device = DeviceSide(config, env, self.agent)
         self._emulators: list[Emulators] = []
         self._taken = np.zeros(config.seeds, np.int64)
-        self._rounds = 0
+        self._rounds = np.zeros(config.seeds, np.int32)
+        self._episodes: list[dict[str, Any]] = []
         self._scores = np.zeros((config.seeds, num_envs))
         self._lengths = np.zeros((config.seeds, num_envs), np.int64)
         self._host_frames: list[HostFrames] = []
@@ -78,9 +81,11 @@ class HostProgram:
         refill = min(step, self.config.replay.capacity)
         note(f"The replay ring was not saved: filling it with {refill:,} new steps first, which do not count.")
         self._taken[:] = step - refill
+        self._start_emulators(step)
         while (self._taken < step).any():
-            self._send(self._receive(step, [], epsilon_step=step))
+            self._send(self._receive(step, epsilon_step=step))
         self._taken[:] = step
+        self._episodes = []
         return self._live
 
     def checkpoint_meta(self) -> dict[str, Any]:
@@ -91,6 +96,7 @@ class HostProgram:
         """Every seed `num_steps` steps further. `state` is used up."""
         self._live = state
         self._taken = np.maximum(self._taken, step)
+        self._start_emulators(step)
         episodes: list[dict[str, Any]] = []
         learned: list[Array] = []
         failure = None
@@ -101,9 +107,11 @@ class HostProgram:
                 # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
                 while (self._taken < boundary).any():
                     self._send(actions)
-                    actions = self._receive(boundary, episodes)
+                    actions = self._receive(boundary)
                 learned.append(self._learn(boundary))  # on its way to the device before the actions are waited for
                 self._send(actions)
+                episodes += [row for row in self._episodes if row["step"] <= boundary]
+                self._episodes = [row for row in self._episodes if row["step"] > boundary]
         except SailError as error:
             failure = error
         columns = (
@@ -143,25 +151,34 @@ class HostProgram:
             ]
         return self.device.with_empty_ring(saved)
 
-    def _receive(self, boundary: int, episodes: list[dict[str, Any]], epsilon_step: int | None = None) -> Any:
+    def _start_emulators(self, step: int) -> None:
+        """Begins an episode everywhere. From another step on, they are other episodes."""
+        if self._emulators:
+            return
+        config = self.config
+        self._rounds[:] = step
+        for seed in range(config.seed, config.seed + config.seeds):
+            env = envs.make_host(config.host_env, config.learning.num_envs, config.num_rows)
+            begins = int(np.random.SeedSequence([seed, step, 1]).generate_state(1)[0]) % 2**31
+            self._emulators.append(Emulators(env, begins))
+
+    def _receive(self, boundary: int, epsilon_step: int | None = None) -> Any:
         """Takes rows from every seed that has steps to go, writes them into the ring, and picks actions.
 
         Gives back the seeds that answered and their actions, still on their way from the device.
         """
-        if not self._emulators:
-            seeds = range(self.config.seed, self.config.seed + self.config.seeds)
-            self._emulators = [Emulators(env, seed) for env, seed in zip(self._envs, seeds, strict=True)]
         asked = np.flatnonzero(self._taken < boundary)
         answers: list[Rows | None] = [None] * self.config.seeds
         for seed in asked:
             answers[seed] = self._emulators[seed].rows()
-        epsilon = self._epsilon(int(self._taken.min()) if epsilon_step is None else epsilon_step)
-        live, self._rounds = self._live, self._rounds + 1
+        epsilon = self._epsilon(self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step))
+        self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
+        live = self._live
         ring, walkers, actions = self.device.act(
-            live.learner.params, live.ring, live.walkers, live.key, _together(answers), np.int32(self._rounds), epsilon
+            live.learner.params, live.ring, live.walkers, live.key, _together(answers), self._rounds.copy(), epsilon
         )
         self._live = live._replace(ring=ring, walkers=walkers)
-        ended = [self._account(seed, answers[seed], episodes) for seed in asked]
+        ended = [self._account(seed, answers[seed]) for seed in asked]
         self._fill_returns(asked, ended)
         return asked, actions
 
@@ -194,15 +211,16 @@ class HostProgram:
     def _nothing(self) -> Any:
         return np.full((self.config.seeds, len(Diagnostics._fields)), np.nan, np.float32)
 
-    def _epsilon(self, step: int) -> Any:
-        """As `epsilon_of`, without waking the device."""
+    def _epsilon(self, steps: Any) -> Any:
+        """As `epsilon_of` for the steps of all seeds, without waking the device."""
         settings, begins = self.config.exploration, self.config.learning.starts
-        progress = min(max((step - begins) / settings.decay_steps, 0.0), 1.0)
-        return np.float32(settings.start + (settings.end - settings.start) * progress)
+        progress = np.clip((steps - begins) / settings.decay_steps, 0.0, 1.0)
+        return (settings.start + (settings.end - settings.start) * progress).astype(np.float32)
 
-    def _account(self, seed: Any, rows: Any, episodes: list[dict[str, Any]]) -> Any:
+    def _account(self, seed: Any, rows: Any) -> Any:
         """Counts steps and scores of one seed's rows; gives the environments whose episodes ended."""
-        self._taken[seed] += int(rows.stepped.sum())
+        steps = self._taken[seed] + np.cumsum(rows.stepped)
+        self._taken[seed] = steps[-1]
         ended = rows.terminated | rows.truncated
         if self._host_frames:
             closing = rows.observation if rows.closing is None else rows.closing
@@ -210,10 +228,10 @@ class HostProgram:
         scores, lengths = self._scores[seed], self._lengths[seed]
         scores[rows.env] += np.where(rows.stepped, rows.reward, 0.0)
         lengths[rows.env] += rows.stepped
-        over = rows.env[ended]
-        step, number = int(self._taken[seed]), self.config.seed + int(seed)
-        episodes += [
-            {"step": step, "seed": number, "return": float(scores[env]), "length": int(lengths[env])} for env in over
+        over, number = rows.env[ended], self.config.seed + int(seed)
+        self._episodes += [
+            {"step": int(step), "seed": number, "return": float(scores[env]), "length": int(lengths[env])}
+            for step, env in zip(steps[ended], over, strict=True)
         ]
         scores[over], lengths[over] = 0.0, 0
         return over

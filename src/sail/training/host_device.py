@@ -17,6 +17,7 @@ from sail.training.learner import LearnerState
 from sail.training.program import make_learner
 from sail.training.seeds import over_seeds
 
+ACTING, LEARNING = 0, 1  # what a seed's key is split for
 DEVICE_SHARE = 0.8  # of the device's memory that the ring's observations may take
 
 
@@ -53,7 +54,7 @@ class DeviceSide:
         self.frames_on_host = _frames_on_host(config, env)
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
-        self.act = jax.jit(over_seeds(self._act, seeds, 5), donate_argnums=(1, 2))
+        self.act = jax.jit(over_seeds(self._act, seeds, 7), donate_argnums=(1, 2))
         self.write = jax.jit(over_seeds(self._write_past, seeds, 4), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
         self.cut_off = jax.jit(over_seeds(self._cut_off, seeds, 1), donate_argnums=0)
@@ -96,7 +97,7 @@ class DeviceSide:
         frames = walkers.frames[rows.env]
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
         q = self.agent.q_values(self.agent.evaluate(params, observation))
-        coin_key, action_key = jax.random.split(jax.random.fold_in(key, count))
+        coin_key, action_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, ACTING), count))
         random_action = (jax.random.bits(action_key, rows.env.shape) % self.env.num_actions).astype(jnp.int32)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key, rows.env.shape), random_action)
         return ring, walkers._replace(action=walkers.action.at[rows.env].set(action)), action
@@ -151,7 +152,7 @@ class DeviceSide:
 
 
 def _learn_key(key: Array, step: Array) -> Array:
-    return jax.random.fold_in(jax.random.fold_in(key, 0x1EA2), step)
+    return jax.random.fold_in(jax.random.fold_in(key, LEARNING), step)
 
 
 def _frames_on_host(config: Config, env: HostEnv) -> bool:

@@ -55,7 +55,7 @@ def evaluate_seed(
     env = envs.make_host(config.host_env, num_envs)
     share = np.full(num_envs, -(-(steps or 0) // num_envs))
     quota = np.array([wanted // num_envs + (i < wanted % num_envs) for i in range(num_envs)])
-    played, taken = np.zeros(num_envs, int), np.zeros(num_envs, int)
+    played, taken, over = np.zeros(num_envs, int), np.zeros(num_envs, int), np.zeros(num_envs, bool)
     score, length = np.zeros(num_envs), np.zeros(num_envs, int)
     finished: list[tuple[float, int]] = []
     rng = np.random.default_rng(seed)
@@ -64,16 +64,15 @@ def evaluate_seed(
     try:
         while True:
             rows = emulators.rows()
-            listening = played < quota if episodes is not None else (taken < share) | (length > 0)
             score[rows.env] += np.where(rows.stepped, rows.reward, 0.0)
             length[rows.env] += rows.stepped
             taken[rows.env] += rows.stepped
             for one in rows.env[rows.terminated | rows.truncated]:
-                if listening[one]:
+                if not over[one]:
                     finished.append((float(score[one]), int(length[one])))
                 played[one] += 1
                 score[one], length[one] = 0.0, 0
-            over = played >= quota if episodes is not None else (taken >= share) & (length == 0)
+            over |= played >= quota if episodes is not None else (taken >= share) & (length == 0)
             if over.all():
                 break
             best = np.asarray(values(params, watched.see(rows))).argmax(axis=-1)

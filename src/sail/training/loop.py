@@ -88,7 +88,12 @@ def start_from_checkpoint(run: RunFolder, reporter: Reporter) -> Start:
     except (KeyError, TypeError, ValueError):
         raise BadInputError(f"The checkpoint of step {meta['step']} in {run.path} was not written by a run.") from None
     reporter.note(f"Resuming at step {meta['step']:,}.")
-    return Start(program, program.restore(saved, meta, reporter.note), phase, seconds, sizes)
+    try:
+        state = program.restore(saved, meta, reporter.note)
+    except BaseException:
+        program.close()
+        raise
+    return Start(program, state, phase, seconds, sizes)
 
 
 def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, Any]:

@@ -29,18 +29,21 @@ def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] 
         q = agent.q_values(agent.evaluate(params, agent.prepare(env.observe(state))))
         return env.step(state, q.argmax(), key)
 
-    def cell(state: Any) -> list[int]:
-        if isinstance(env, DeepSea):
-            return [int(state.row), int(state.column)]
-        return [int(x) for x in np.asarray(state.cell)]
-
     keys = iter(jax.random.split(jax.random.key(seed), env.max_episode_steps + 1))
     state, over, success, total, steps = env.reset(next(keys)), False, False, 0.0, 0
-    cells = [cell(state)]
+    cells = [cell_of(env, state)]
     while not over:
         state, outcome = step(state, next(keys))
         over, success = bool(outcome.terminated | outcome.truncated), bool(outcome.success)
         total, steps = total + float(outcome.reward), steps + 1
-        if cell(state)[0] < len(grid):
-            cells.append(cell(state))
+        if cell_of(env, state)[0] < len(grid):
+            cells.append(cell_of(env, state))
     return {"seed": seed, "success": success, "return": total, "steps": steps, "grid": grid, "cells": cells}
+
+
+def cell_of(env: Any, state: Any) -> tuple[int, int]:
+    """Where on its map an environment's state is: row and column."""
+    if isinstance(env, DeepSea):
+        return int(state.row), int(state.column)
+    row, column = np.asarray(state.cell)
+    return int(row), int(column)

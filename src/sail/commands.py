@@ -1,0 +1,175 @@
+"""What each command does. Modules are imported where they are needed, so that a wrong name is answered before jax."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from sail.errors import BadInputError
+
+
+def train(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Trains, into a new run folder."""
+    from sail.config import make_config
+
+    if options.help:
+        return _help(options, "kdt")
+    if options.env is None:
+        raise BadInputError("Say which environment to train in, such as 'sail train kdt'.")
+    config = make_config(options.env, options.agent, overrides)
+    from sail.training.run_folder import check_new
+
+    if options.out is not None:
+        check_new(options.out)  # answered before jax is imported
+    from sail.console import ConsoleReporter
+    from sail.training.api import train_config
+
+    with ConsoleReporter(config, options.quiet) as reporter:
+        run = train_config(config, out=options.out, reporter=reporter)
+    return _close(run, options.json)
+
+
+def _help(options: argparse.Namespace, env: str) -> int:
+    from sail.settings_help import settings_help
+
+    options.parser.print_help()
+    print("\nSettings, with the values they have now (any of them can be a flag):")
+    print(settings_help(options.env or env, options.agent))
+    return 0
+
+
+def bench(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Measures this machine."""
+    from sail.config import make_config
+
+    if options.help:
+        return _help(options, "atari:Pong")
+    config = make_config(options.env or "atari:Pong", options.agent, overrides)
+    from sail.console import print_bench
+    from sail.training.api import measure
+
+    result = measure(config, options.seconds, options.out)
+    if options.json:
+        print(json.dumps(result))
+    else:
+        print_bench(result)
+    return 0
+
+
+def play(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Records an episode as a video."""
+    from sail.training.run_folder import RunFolder
+
+    run = RunFolder(options.run)
+    from sail.analysis.video import save_video
+    from sail.training.api import load
+    from sail.training.recording import record
+
+    recording = record(load(run, options.seed), options.epsilon, options.max_steps)
+    written = save_video(recording, options.video)
+    if options.json:
+        score = float(sum(recording.rewards))
+        print(json.dumps({"video": str(written), "steps": len(recording.rewards), "score": score}))
+        return 0
+    if written.suffix != Path(options.video).suffix:
+        print("There is no ffmpeg for mp4 (pip install 'sail-rl[video]'), so this is a WebP.", file=sys.stderr)
+    print(f"Wrote {written}: {len(recording.rewards):,} steps, score {sum(recording.rewards):g}.")
+    return 0
+
+
+def resume(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Goes on with a run."""
+    from sail.training.run_folder import RunFolder
+
+    run = RunFolder(options.run)
+    from sail.console import ConsoleReporter
+    from sail.training.api import resume
+
+    with ConsoleReporter(run.config, options.quiet) as reporter:
+        resume(run, reporter=reporter)
+    return _close(run, options.json)
+
+
+def _close(run: Any, as_json: bool) -> int:
+    from sail.console import print_summary
+
+    summary = run.summary()
+    pictures = [path for path in [_picture(run.path, run.path / "summary.png")] if path is not None]
+    if as_json:
+        print(json.dumps(summary))
+    else:
+        print_summary(summary, pictures)
+        if not pictures:
+            print("  look   pip install 'sail-rl[report]' for a picture")
+    return 0
+
+
+def evaluate(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Plays evaluation episodes with a run's agent."""
+    from sail.training.run_folder import RunFolder
+
+    run = RunFolder(options.run)  # answered before jax is imported
+    from sail.training.api import load
+
+    player = load(run)
+    for note in player.notes:
+        print(note, file=sys.stderr)
+    result = player.evaluate(options.episodes, options.epsilon, options.steps)
+    if options.json:
+        print(json.dumps(result))
+        return 0
+    print(
+        f"{run.config.agent_name} on {run.config.env.name} at step {result['step']:,}, epsilon {result['epsilon']:g}:"
+    )
+    print(f"  return  {result['mean_return']:.3f} ± {result['std_return']:.3f} (mean and standard deviation)")
+    print(f"  length  {result['mean_length']:.1f} steps")
+    success = "" if result["success_rate"] is None else f"{result['success_rate']:.0%} success in "
+    print(f"  played  {success}{result['episodes']} episodes, {result['seeds']} seed(s)")
+    return 0
+
+
+def draw(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Draws a run or an environment."""
+    from sail.analysis.drawing import grid_text
+    from sail.envs import SETTINGS
+    from sail.envs.maps import env_map
+
+    name = options.run_or_env
+    if name in SETTINGS and not Path(name).is_dir():
+        grid, cells, run = env_map(SETTINGS[name](name=name)), [], None
+        if grid is None:
+            raise BadInputError(f"There is no map of '{name}' to draw.")
+    else:
+        from sail.training.run_folder import RunFolder
+
+        run = RunFolder(name).path
+        route_file = run / "route.json"
+        route = json.loads(route_file.read_text()) if route_file.is_file() else {"grid": [], "cells": []}
+        grid, cells = route["grid"], route["cells"]
+    picture = None
+    if options.out:
+        picture = _picture(run, Path(options.out), grid)
+        if picture is None:
+            raise BadInputError("Pictures need matplotlib: pip install 'sail-rl[report]'.")
+    if options.json:
+        print(json.dumps({"grid": grid, "cells": cells, "picture": str(picture) if picture else None}))
+        return 0
+    print(grid_text(grid, cells))
+    if picture:
+        print(f"Wrote {picture}.")
+    return 0
+
+
+def _picture(run: Path | None, to: Path, grid: list[str] | None = None) -> Path | None:
+    """The picture of a run, or of a grid alone; None where matplotlib is not installed."""
+    try:
+        from sail.analysis import pictures
+    except ImportError:
+        return None
+    try:
+        return pictures.save_summary(run, to) if run is not None else pictures.save_grid(grid or [], to)
+    except ValueError as error:  # an image format that matplotlib does not know
+        raise BadInputError(f"{to} cannot be written: {error}") from None

@@ -1,0 +1,153 @@
+"""How fast this machine is: its emulators alone, its learner alone, both together, and which of them binds."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sail import envs, replay
+from sail.config import Config
+from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
+from sail.errors import BadInputError
+from sail.training.emulators import Emulators
+from sail.training.host import HostProgram
+from sail.training.host_device import HostState
+
+GIB = 1024**3
+
+
+def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
+    """Measures a config as it would train past its first steps, with a full ring. All rates are over all seeds."""
+    if config.on_device:
+        raise BadInputError(
+            f"{config.env.name} has no emulators to measure: 'sail bench' is for atari:GAME and gym:ID."
+        )
+    frames = FRAME_SKIP if isinstance(config.env, AtariSettings) else 1
+    emulators = _emulator_limit(config, seconds / 3) * frames
+    program = HostProgram(config)
+    began = time.perf_counter()
+    state = _full(program, program.init())
+    state = program.advance(state, config.learning.starts, 2 * config.block_steps).state  # compiles everything
+    jax.block_until_ready(state.learner)
+    compile_seconds = time.perf_counter() - began
+    learner, state = _learner_limit(program, state, seconds / 3)
+    achieved = _achieved(program, state, seconds)
+    program.close()
+    learner *= frames
+    achieved *= frames
+    return {
+        "env": config.env.name,
+        "agent": config.agent_name,
+        "network": config.agent.network,
+        "precision": config.agent.precision,
+        "seeds": config.seeds,
+        "capacity": config.replay.capacity,
+        "batch_size": config.learning.batch_size,
+        "update_period": config.learning.update_period,
+        "num_envs": config.learning.num_envs,
+        "num_rows": config.num_rows,
+        "frames_a_step": frames,
+        "emulator_limit": round(emulators),
+        "learner_limit": round(learner),
+        "achieved": round(achieved),
+        "updates_per_second": round(achieved / frames / config.learning.update_period),
+        "share_of_emulators": round(achieved / emulators, 3),
+        "binds": "emulators" if emulators < learner else "learner",
+        "seconds_to_compile": round(compile_seconds, 1),
+        **_memory(program),
+    }
+
+
+def _emulator_limit(config: Config, seconds: float) -> float:
+    """Steps per second of the same pools with random actions and nothing else to do."""
+    pools = [
+        Emulators(envs.make_host(config.host_env, config.learning.num_envs, config.num_rows), config.seed + i)
+        for i in range(config.seeds)
+    ]
+    rng = np.random.default_rng(0)
+
+    def round_trip() -> int:
+        steps = 0
+        for pool in pools:
+            rows = pool.rows()
+            pool.act(rng.integers(pool.env.num_actions, size=len(rows.env)))
+            steps += int(rows.stepped.sum())
+        return steps
+
+    try:
+        for _ in range(2 * config.learning.num_envs // config.num_rows):
+            round_trip()  # every environment has begun
+        steps, began = 0, time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            steps += round_trip()
+        return steps / (time.perf_counter() - began)
+    finally:
+        for pool in pools:
+            pool.close()
+
+
+def _full(program: HostProgram, state: HostState) -> HostState:
+    """The state with a ring that is full: of nothing, but the device reads it as far apart as the real thing."""
+
+    def fill(ring: replay.Ring) -> replay.Ring:
+        return ring._replace(
+            size=jnp.full_like(ring.size, ring.length),
+            age=jnp.full_like(ring.age, 100),
+            returns=jnp.zeros_like(ring.returns),
+        )
+
+    return state._replace(ring=jax.jit(fill, donate_argnums=0)(state.ring))
+
+
+def _learner_limit(program: HostProgram, state: HostState, seconds: float) -> tuple[float, HostState]:
+    """Steps per second that the updates alone would allow."""
+    config, steps, calls = program.config, program.config.learning.starts, 0
+    began = time.perf_counter()
+    learner = state.learner
+    while time.perf_counter() - began < seconds or calls < 2:
+        for _ in range(4):
+            steps += config.block_steps
+            learner, _ = program.device.update(learner, state.ring, state.key, np.int32(steps % 2**30))
+            calls += 1
+        jax.block_until_ready(learner.params)
+    rate = calls * config.block_steps * config.seeds / (time.perf_counter() - began)
+    return rate, state._replace(learner=learner)
+
+
+def _achieved(program: HostProgram, state: HostState, seconds: float) -> float:
+    """Steps per second of real training."""
+    config = program.config
+    step, slice_steps = config.learning.starts + 2 * config.block_steps, config.block_steps
+    began, first = time.perf_counter(), step
+    while time.perf_counter() - began < seconds or step == first:
+        advance = program.advance(state, step, slice_steps)
+        if advance.failure is not None:
+            raise advance.failure
+        state, step = advance.state, step + slice_steps
+        slice_steps = min(slice_steps * 2, 100 * config.block_steps)
+        if time.perf_counter() - began > 3 * seconds:
+            break
+    jax.block_until_ready(state.learner.params)
+    return (step - first) * config.seeds / (time.perf_counter() - began)
+
+
+def _memory(program: HostProgram) -> dict[str, Any]:
+    """What the ring takes, and what the device and this process took at most."""
+    shape = (program.config.seeds, program.config.learning.num_envs, program.config.ring_length)
+    one = jax.ShapeDtypeStruct(program.env.observation_shape, program.env.observation_dtype)
+    ring = int(np.prod(shape)) * (one.size * one.dtype.itemsize + 17)  # action, reward, age, return: 4 bytes; end: 1
+    stats = jax.devices()[0].memory_stats() or {}
+    rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = stats.get("peak_bytes_in_use")
+    return {
+        "device": jax.devices()[0].device_kind,
+        "ring_gib": round(ring / GIB, 2),
+        "device_beside_ring_gib": round((peak - ring) / GIB, 2) if peak else None,
+        "process_gib": round(rss / GIB, 2),
+    }
