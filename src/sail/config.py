@@ -15,6 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sail.agents import names
 from sail.envs import KINDS, EnvSettings, HostEnvSettings, settings_class
 from sail.envs import SETTINGS as ENV_SETTINGS
+from sail.envs.atari_settings import AtariSettings
 from sail.envs.settings import Int, JaxEnvSettings, settings
 from sail.errors import BadInputError, invalid_settings
 from sail.presets import implied_by
@@ -86,9 +87,15 @@ class Config:
         return math.lcm(self.learning.num_envs, period) if self.on_device else period
 
     @property
+    def num_pools(self) -> int:
+        """Pools of emulators that take turns: two where they run on their own, if that is possible."""
+        return 2 if isinstance(self.env, AtariSettings) and self.learning.num_envs % 2 == 0 else 1
+
+    @property
     def num_rows(self) -> int:
-        """Emulators waited for at a time."""
-        return min(self.learning.num_rows or max(self.learning.num_envs // 2, 1), self.learning.num_envs)
+        """Emulators of a pool that are waited for at a time."""
+        in_pool = self.learning.num_envs // self.num_pools
+        return min(self.learning.num_rows or max(in_pool // 2, 1), in_pool)
 
     @property
     def block_steps(self) -> int:
@@ -188,9 +195,10 @@ def _aligned(config: Config) -> Config:
             f"replay.capacity must be at least {least} for these settings ({needed} observations for each of "
             f"{config.learning.num_envs} environments), not {config.replay.capacity}."
         )
-    if (config.learning.num_rows or 1) > config.learning.num_envs:
+    in_pool = config.learning.num_envs // config.num_pools
+    if (config.learning.num_rows or 1) > in_pool:
         raise BadInputError(
-            f"learning.num_rows must be at most learning.num_envs ({config.learning.num_envs}), not "
+            f"learning.num_rows must be at most {in_pool}, the environments that run together, not "
             f"{config.learning.num_rows}."
         )
     return config

@@ -122,7 +122,7 @@ class LearningSettings:
     num_envs: Annotated[Int, Field(ge=1, le=65_536)] = 8
     """Environments stepped together, for each seed."""
     num_rows: Annotated[Int, Field(ge=1, le=65_536)] | None = None
-    """Emulators waited for at a time, while the others go on; none for half of them."""
+    """Emulators waited for at a time while the others go on; none for half of a pool, of which Atari has two."""
     batch_size: Annotated[Int, Field(ge=1, le=65_536)] = 32
     """Transitions in one update."""
     update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4

@@ -63,14 +63,15 @@ class Failing(Counter):
 
 
 class Hanging(Counter):
-    """Sleeps for six seconds at its 300th step, while it is ill: longer than anyone waits who is asked not to."""
+    """Sleeps for four seconds at its 300th step, while it is ill: longer than anyone waits who is asked not to."""
 
     taken = 0
 
     def step(self, action):
         self.taken += 1
         if self.taken == 300 and not HEALTHY["now"]:
-            time.sleep(6)
+            HEALTHY["now"] = True  # one of them is enough
+            time.sleep(4)
         return super().step(action)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -44,8 +45,8 @@ NEVER = {"starts": 100_000}
 DEVICES: dict[str, Any] = {}
 
 
-def tiny(env: str = "Counter", agent: str = "sail-dqn", **changes: Any) -> Config:
-    return make_config(f"gym:host_envs:{env}", agent, tiny_overrides(**changes))
+def tiny(name: str = "Counter", rule: str = "sail-dqn", **changes: Any) -> Config:
+    return make_config(f"gym:host_envs:{name}", rule, tiny_overrides(**changes))
 
 
 def program_of(config: Config) -> HostProgram:
@@ -77,6 +78,10 @@ class Trained:
 
     def ring(self, seed: int = 0) -> replay.Ring:
         return jax.tree.map(lambda x: np.asarray(x[seed]), self.state.ring)
+
+    def rounds(self) -> int:
+        """Answers taken: the emulators are one ahead."""
+        return int(self.program._rounds[0])
 
     def updates(self) -> list[int]:
         return np.asarray(self.state.learner.optimiser[0].count).tolist()  # Adam counts its steps
@@ -120,14 +125,20 @@ class Pool:
     observation_shape, observation_dtype = (3,), np.float32
     max_episode_steps = reward_threshold = None
 
-    def __init__(self, num_envs: int, num_rows: int, lengths: tuple[int, ...] = (3, 5), within_step: bool = False):
-        self.num_envs, self.num_rows, self.resets_within_step = num_envs, num_rows, within_step
+    def __init__(
+        self,
+        num_envs: int,
+        num_rows: int,
+        lengths: tuple[int, ...] = (3, 5),
+        within_step: bool = False,
+        order: int = 0,
+    ) -> None:
+        self.num_envs, self.num_rows, self.resets_within_step, self.order = num_envs, num_rows, within_step, order
         self.envs = [Counter(lengths) for _ in range(num_envs)]
-        self.told: list[list[dict[str, Any]]] = [[] for _ in range(num_envs)]
-        """Of each environment: a slot for each step that was answered, and one for each end."""
+        self.answers: list[list[tuple[int, list[dict[str, Any]]]]] = []
 
     def reset(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
+        self.random = np.random.default_rng([seed, self.order])
         self.waiting = deque((i, self.began(i, seed + i), []) for i in range(self.num_envs))
         self.asked: list[int] = []
 
@@ -155,8 +166,7 @@ class Pool:
         chosen = self.random.permutation(len(self.waiting))[: self.num_rows]
         given = [self.waiting[i] for i in chosen]
         self.waiting = deque(one for i, one in enumerate(self.waiting) if i not in chosen)
-        for i, _, slots in given:
-            self.told[i] += slots
+        self.answers.append([(i, slots) for i, _, slots in given])
         self.asked = [i for i, _, _ in given]
 
         def column(name: str, dtype: Any) -> Any:
@@ -172,6 +182,13 @@ class Pool:
             begins=column("begins", bool),
             closing=column("closing", np.float32) if self.resets_within_step else None,
         )
+
+    def told(self, num_answers: int) -> list[list[dict[str, Any]]]:
+        """Of each environment, in its first answers: a slot for each step, and one for each end."""
+        return [
+            [slot for one in self.answers[:num_answers] for j, slots in one if j == i for slot in slots]
+            for i in range(self.num_envs)
+        ]
 
     def send(self, actions: Any) -> None:
         self.waiting.extend(self.stepped(i, int(action)) for i, action in zip(self.asked, actions, strict=True))
@@ -220,23 +237,23 @@ def assert_ring_holds(ring: replay.Ring, told: list[list[dict[str, Any]]], disco
             np.testing.assert_array_equal(
                 getattr(ring, name)[row][order], np.array([slot[name] for slot in newest], np.float32), err_msg=name
             )
-        np.testing.assert_allclose(ring.returns[row][order], expected_returns(newest, discount), rtol=1e-5)
+        np.testing.assert_allclose(ring.returns[row][order], expected_returns(newest, discount), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("within_step", (False, True))
 def test_the_ring_holds_what_environments_did_in_any_order(pools: Callable[..., list[Pool]], within_step: bool) -> None:
     """Three of four at a time, round the ring of 25 slots each and round again."""
-    config = tiny(learning=NEVER, replay={"capacity": 100}, steps=400)
+    config = tiny(learning={**NEVER, "num_rows": 3}, replay={"capacity": 100}, steps=400)
 
-    @settings(deadline=None, derandomize=True, max_examples=8)
-    @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=4), seed=st.integers(0, 9))
-    def check(lengths: list[int], seed: int) -> None:
-        made = pools(lengths=tuple(lengths), within_step=within_step)
-        asynchronous = dataclasses.replace(config, learning=dataclasses.replace(config.learning, num_rows=3))
-        trained = Trained(asynchronous, 200, 200)
+    @settings(deadline=None, derandomize=True, max_examples=12)
+    @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=4), order=st.integers(0, 9))
+    def check(lengths: list[int], order: int) -> None:
+        made = pools(lengths=tuple(lengths), within_step=within_step, order=order)
+        trained = Trained(config, 200, 200)
         assert [pool.num_rows for pool in made] == [1, 3]  # one to be asked for shapes, one to be trained in
-        assert_ring_holds(trained.ring(), made[1].told)
-        steps = sum(slot["end"] != replay.CLOSING for slots in made[1].told for slot in slots)
+        told = made[1].told(trained.rounds())
+        assert_ring_holds(trained.ring(), told)
+        steps = sum(slot["end"] != replay.CLOSING for slots in told for slot in slots)
         assert 400 <= steps == trained.program._taken[0] < 400 + 3
 
     check()
@@ -245,7 +262,7 @@ def test_the_ring_holds_what_environments_did_in_any_order(pools: Callable[..., 
 def test_a_dozen_that_end_at_once_all_get_their_returns(pools: Callable[..., list[Pool]]) -> None:
     made = pools(lengths=(4,), within_step=True)
     trained = Trained(tiny(learning={**NEVER, "num_envs": 12, "num_rows": 12}), 200)
-    assert_ring_holds(trained.ring(), made[1].told)
+    assert_ring_holds(trained.ring(), made[1].told(trained.rounds()))
     # 17 rounds of 12 are 204 steps; four episodes of each have ended, and of the fifth there is one step.
     assert np.isfinite(trained.ring().returns).sum() == 12 * 16
     assert len(trained.episodes) == 12 * 4
@@ -282,10 +299,7 @@ def test_the_ring_holds_what_gymnasium_did(monkeypatch: pytest.MonkeyPatch, auto
             episode += 1
         told.append(slots[: ring.size[row]])
     assert_ring_holds(ring, told)
-    assert (
-        sum(slot["end"] != replay.CLOSING for slots in told for slot in slots)
-        == 800 + len(trained.program.env.name) * 0
-    )
+    assert sum(slot["end"] != replay.CLOSING for slots in told for slot in slots) == 800
     actions = [slot["action"] for slots in told for slot in slots if slot["end"] != replay.CLOSING]
     assert 300 < sum(actions) < 500
     # What the learner gets: every step but those whose next observation has not come in yet.
@@ -300,3 +314,455 @@ def test_the_ring_holds_what_gymnasium_did(monkeypatch: pytest.MonkeyPatch, auto
     assert {0, 1, 2} == set(ends.tolist())
     terminal = replay.gather(ring, replay.Slots(*usable.T, True), discount=0.99, time_limit_is_terminal=True)
     np.testing.assert_allclose(terminal.discount, np.where(ends == replay.GOES_ON, 0.99, 0.0), rtol=1e-6)
+
+
+# Episodes -------------------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_never_clipped_and_come_with_their_steps() -> None:
+    """Each row against the ring, which holds the actions: 3 for each action 1 (the learner sees 1) and -0.5 else."""
+    trained = Trained(tiny(env={"clip_rewards": True}, learning=NEVER), 400, 400)
+    ring = trained.ring()
+    assert set(ring.reward[ring.end != replay.CLOSING].tolist()) == {0.0, 1.0, -0.5}  # 0: never written
+    expected = []
+    for row in range(4):
+        size = int(ring.size[row])
+        first = 0
+        for last in np.flatnonzero(np.isin(ring.end[row, :size], (replay.TERMINATED, replay.TRUNCATED))):
+            actions = ring.action[row, first : last + 1]
+            expected.append((float(np.where(actions == 1, 3.0, -0.5).sum()), len(actions)))
+            first = last + 2
+    found = [(row["return"], row["length"]) for row in trained.episodes]
+    late = [(row["return"], row["length"]) for row in trained.program._episodes]  # of the next block already
+    assert sorted(found + late) == sorted(expected) and len(found) > 190
+    steps = [row["step"] for row in trained.episodes]
+    assert steps == sorted(set(steps)) and steps[-1] <= 800
+    assert {row["seed"] for row in trained.episodes} == {0}
+
+
+def test_a_slice_has_the_episodes_of_its_own_steps() -> None:
+    config = tiny(learning=NEVER)
+    whole, pieces = Trained(config, 800), Trained(config, 200, 400, 200)
+    assert whole.episodes == pieces.episodes
+    assert_same_bits(whole.state.ring, pieces.state.ring)
+    # Lengths are 3 and 5 in turn, in rounds of 4: resets take rounds too, but no steps.
+    assert sum(row["length"] for row in whole.episodes) in range(800 - 4 * 5, 801)
+
+
+# Updates --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "num_rows", "update_period", "starts", "max_block", "blocks", "updates"),
+    [
+        (4, 3, 4, 200, 256, 200, 250),  # 5 blocks, 50 updates each
+        (4, 1, 1, 333, 64, 50, 700),  # from step 350 on: 14 blocks of 50
+        (7, 2, 8, 1000, 8, 8, 1),  # a block for each update, and the first at the last step
+    ],
+)
+def test_the_number_of_updates_is_exact(
+    pools: Callable[..., list[Pool]],
+    num_envs: int,
+    num_rows: int,
+    update_period: int,
+    starts: int,
+    max_block: int,
+    blocks: int,
+    updates: int,
+) -> None:
+    """Over 1000 steps, however many come in at once."""
+    made = pools(lengths=(3, 1, 11))
+    learning = {"num_envs": num_envs, "num_rows": num_rows, "update_period": update_period}
+    learning |= {"starts": starts, "max_block": max_block}
+    config = tiny(learning=learning, steps=1000)
+    assert config.block_steps == blocks
+    trained = Trained(config, blocks, 1000 - blocks)
+    assert trained.updates() == [updates] == [updates_at(config, 1000)]
+    steps = sum(slot["end"] != replay.CLOSING for slots in made[1].told(trained.rounds()) for slot in slots)
+    assert 1000 <= steps < 1000 + num_rows
+
+
+def test_the_target_network_is_copied_when_it_is_due() -> None:
+    trained = Trained(tiny(), 400)
+    assert_same_bits(trained.state.learner.params, trained.state.learner.target)
+    later = Trained(tiny(learning={"target_period": 600}), 800)
+    fresh = later.program.init().learner
+    assert not np.array_equal(later.state.learner.params.head.weight, later.state.learner.target.head.weight)
+    assert not np.array_equal(later.state.learner.target.head.weight, fresh.target.head.weight)
+
+
+# Bits -----------------------------------------------------------------------------------------------------------------
+
+
+def test_frames_kept_by_the_host_give_the_same_bits_as_on_the_device() -> None:
+    changes: dict[str, Any] = {"env": {"stack": 2}}
+    on_device, again, on_host = (
+        Trained(tiny(replay={"frames": frames}, **changes), 400, 1200) for frames in ("device", "device", "host")
+    )
+    assert on_host.ring().observation.size == 0 and on_device.ring().observation.shape == (4, 400, 3)
+    assert_same_bits(on_device.state.learner, again.state.learner)
+    assert_same_bits(on_device.state.learner, on_host.state.learner)
+    assert on_device.episodes == again.episodes == on_host.episodes
+    assert on_device.updates() == [400]  # 50 for each block of 200 from step 200 on
+    np.testing.assert_array_equal(on_host.program._host_frames[0].frames, on_device.ring().observation)
+
+
+# Seeds ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def together() -> Trained:
+    """Two seeds, 20 and 21, whose episodes are of different lengths."""
+    return Trained(tiny("Ragged", seed=20, seeds=2), 400, 400)
+
+
+def test_each_of_two_seeds_has_its_own_steps_and_updates(together: Trained) -> None:
+    assert together.updates() == [200, 200]  # 50 for each block of 200 from step 200 on
+    for seed in (0, 1):
+        ring = together.ring(seed)
+        used = np.arange(ring.length) < ring.size[:, None]
+        assert 800 <= (used & (ring.end != replay.CLOSING)).sum() < 804
+    for seed in (20, 21):
+        steps = [row["step"] for row in together.episodes if row["seed"] == seed]
+        assert steps == sorted(set(steps)) and len(steps) > 10
+
+
+def test_episodes_of_two_seeds_come_in_the_order_of_their_steps(together: Trained) -> None:
+    steps = [row["step"] for row in together.episodes]
+    assert steps == sorted(steps)
+
+
+def test_a_seed_does_not_depend_on_its_neighbour(together: Trained) -> None:
+    alone = Trained(tiny("Ragged", seed=21), 400, 400)
+    assert alone.episodes == [row for row in together.episodes if row["seed"] == 21]
+    for name in ("action", "end", "age", "observation"):
+        np.testing.assert_array_equal(getattr(alone.ring(), name), getattr(together.ring(1), name), err_msg=name)
+    mine, theirs = alone.state.learner.params, together.state.learner.params
+    assert not np.array_equal(*np.asarray(theirs.head.weight))
+    for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_allclose(x[0], y[1], rtol=1e-4, atol=1e-6)
+
+
+# When an environment breaks -------------------------------------------------------------------------------------------
+
+
+def assert_whole(run: RunFolder) -> None:
+    """A finished run of 1600 steps: every phase is there, and has counted each of its episodes once."""
+    assert run.done and checkpoint.list_checkpoints(run.checkpoints)[-1].name == f"{1600:012d}"
+    rows, episodes = run.metrics(), run.episodes()
+    assert [row["step"] for row in rows] == [400, 800, 1200, 1600]
+    # 50 for each block of 200 from step 200 on.
+    assert [row["updates"] for row in rows] == [100, 200, 300, 400]
+    steps = [row["step"] for row in episodes]
+    assert steps == sorted(set(steps)) and steps[-1] <= 1600
+    for row in rows:
+        mine = [e for e in episodes if row["step"] - 400 < e["step"] <= row["step"]]
+        assert row["episodes"] == len(mine) > 50
+        assert row["train_return"] == pytest.approx(np.mean([e["return"] for e in mine]))
+        assert row["train_length"] == pytest.approx(np.mean([e["length"] for e in mine]))
+        assert {e["length"] for e in mine} <= {3, 5}
+    saved, _, _ = checkpoint.load_newest(run.checkpoints, HostProgram(run.config).saved_like())
+    assert np.asarray(saved.learner.optimiser[0].count).tolist() == [400]
+
+
+def test_an_environment_that_raises_stops_the_run_which_goes_on_when_it_is_well(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its 300th step is near the 1200th of the run, in the block after step 1000 and in mid-phase."""
+    monkeypatch.setitem(host_envs.HEALTHY, "now", False)
+    out = tmp_path / "run"
+    assert sail.cli.main(["train", "gym:host_envs:Failing", "--out", str(out), *tiny_flags()]) == 1
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error == "sail: gym:host_envs:Failing raised ValueError in step: the emulator is on fire."
+    assert not (out / "DONE").exists() and threads() == []
+    assert sail.load(out).step == 1000
+    broken = RunFolder(out).episodes()
+    assert broken[-1]["step"] <= 1000
+    # As long as it is ill, so is a resumed run: its refill takes 250 of the 300 steps.
+    with pytest.raises(sail.TrainingError, match="on fire"):
+        sail.resume(out)
+    assert sail.load(out).step == 1000 and RunFolder(out).episodes() == broken
+    monkeypatch.setitem(host_envs.HEALTHY, "now", True)
+    heard = Heard()
+    run = sail.resume(out, reporter=heard)
+    assert heard.notes == [
+        "Resuming at step 1,000.",
+        "The replay ring was not saved: filling it with 1,000 new steps first, which do not count.",
+    ]
+    assert min(heard.steps) > 1000 and heard.steps[-1] == 1600
+    assert run.episodes()[: len(broken)] == broken
+    assert_whole(run)
+    assert threads() == []
+
+
+def test_an_environment_that_raises_in_evaluation_costs_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of the second phase; nothing was saved since the first."""
+    evaluate, calls = HostProgram.evaluate, []
+
+    def failing(*arguments: Any, **named: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 2:
+            raise sail.TrainingError("the emulator is on fire")
+        return evaluate(*arguments, **named)
+
+    monkeypatch.setattr(HostProgram, "evaluate", failing)
+    with pytest.raises(sail.TrainingError, match="on fire"):
+        sail.train_config(tiny(), out=tmp_path / "run")
+    assert sail.load(tmp_path / "run").step == 800
+
+
+def test_an_environment_that_hangs_stops_the_run_with_a_checkpoint(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(host_envs.HEALTHY, "now", False)
+    monkeypatch.setattr(emulators, "PATIENCE_SECONDS", 2.0)
+    out, began = tmp_path / "run", time.monotonic()
+    assert sail.cli.main(["train", "gym:host_envs:Hanging", "--out", str(out), *tiny_flags()]) == 1
+    assert time.monotonic() - began < 60
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert error == "sail: gym:host_envs:Hanging has not answered for 2 s, so the run stops."
+    assert sail.load(out).step == 1000
+    assert RunFolder(out).episodes()[-1]["step"] <= 1000
+
+
+def test_an_environment_that_raises_at_once_leaves_a_run_that_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any, seed: Any = None, options: Any = None) -> Any:
+        raise OSError("no display")
+
+    with monkeypatch.context() as context, pytest.raises(sail.TrainingError, match="raised OSError in reset: no displ"):
+        context.setattr(host_envs.Counter, "reset", broken)
+        sail.train_config(tiny(steps=400), out=tmp_path / "run")
+    run = sail.resume(tmp_path / "run")
+    assert run.done and [row["step"] for row in run.metrics()] == [400]
+
+
+# Interruptions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_interrupted_in_mid_phase_counts_what_came_before_and_after(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedTrainingError, match="step 1,000; go on with 'sail resume"):
+        sail.train_config(tiny(checkpoint={"seconds": 1e-6}), out=out, reporter=Heard(stop_at=1000))
+    assert sail.load(out).step == 1000
+    before = RunFolder(out).episodes()
+    assert [row["step"] for row in RunFolder(out).metrics()] == [400, 800] and 950 < before[-1]["step"] <= 1000
+    heard = Heard()
+    run = sail.resume(out, reporter=heard)
+    assert "filling it with 1,000 new steps" in heard.notes[-1]
+    assert run.episodes()[: len(before)] == before and run.episodes()[len(before)]["step"] > 1000
+    assert_whole(run)
+
+
+def test_refilled_steps_are_those_of_the_policy_and_count_for_nothing(pools: Callable[..., list[Pool]]) -> None:
+    """A ring of 100, at step 200 of a run that does not explore: it is filled with greedy steps."""
+    made, notes = pools(), []
+    config = tiny(replay={"capacity": 100}, exploration={"start": 0.0, "end": 0.0}, learning={"num_rows": 3})
+    trained = Trained(config, 200)
+    assert trained.updates() == [50]
+    program = program_of(config)
+    state = program.restore(program.saved(trained.state), {"step": 200}, notes.append)
+    assert notes == ["The replay ring was not saved: filling it with 100 new steps first, which do not count."]
+    ring = jax.tree.map(lambda x: np.asarray(x[0]), state.ring)
+    told = made[-1].told(int(program._rounds[0]) - 200)
+    assert_ring_holds(ring, told)
+    assert 100 <= sum(slot["end"] != replay.CLOSING for slots in told for slot in slots) < 103
+    params = jax.tree.map(lambda x: x[0], state.learner.params)
+    for row in range(4):
+        for slot in np.flatnonzero(ring.end[row, : ring.size[row]] != replay.CLOSING):
+            assert ring.action[row, slot] == np.argmax(params(ring.observation[row, slot]))
+    result = program.advance(state, 200, 200)
+    program.close()
+    assert result.steps == 200 and np.asarray(result.state.learner.optimiser[0].count).tolist() == [100]
+    assert all(200 < row["step"] <= 400 for row in result.episodes) and len(result.episodes) > 40
+
+
+@pytest.mark.parametrize(
+    "to_the_group",
+    (False, True),
+)
+def test_ctrl_c_leaves_a_checkpoint_in_mid_phase(tmp_path: Path, to_the_group: bool) -> None:
+    """A terminal sends it to the processes of the environments as well."""
+    out = tmp_path / "run"
+    flags = tiny_flags(steps=400_000, evaluation={"period": 400_000}, env={"processes": to_the_group})
+    command = [sys.executable, "-m", "sail", "train", "gym:host_envs:Slow", "--out", str(out), *flags]
+    environment = {**os.environ, "PYTHONPATH": str(Path(host_envs.__file__).parent)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    try:
+        began = time.monotonic()
+        while not (out.exists() and RunFolder(out).episodes()) and time.monotonic() - began < 60:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        (os.killpg if to_the_group else os.kill)(process.pid, signal.SIGINT)
+        asked = time.monotonic()
+        _, error = process.communicate(timeout=30)
+        assert time.monotonic() - asked < 20
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130, error
+    assert "Stopping with a checkpoint" in error
+    stopped = int(re.search(r"sail: Interrupted at step ([\d,]+); go on", error)[1].replace(",", ""))
+    assert 0 < stopped < 400_000 and sail.load(out).step == stopped
+    assert RunFolder(out).episodes()[-1]["step"] <= stopped
+
+
+# What is learned ------------------------------------------------------------------------------------------------------
+
+
+def learned(name: str, **changes: Any) -> Trained:
+    sections: dict[str, Any] = {
+        "agent": {"discount": 0.9, "loss": "squared", "hidden": (16,)},
+        "optimiser": {"learning_rate": 3e-3},
+        "exploration": {"start": 1.0, "end": 1.0},
+        "learning": {"num_envs": 4, "starts": 100, "update_period": 1, "target_period": 40},
+        "evaluation": {"period": 4000},
+        "replay": {"capacity": 1600},
+    }
+    for section, values in changes.items():
+        sections[section] = {**sections.get(section, {}), **values}
+    return Trained(tiny(name, "dqn", steps=4000, **sections), 4000)
+
+
+def values_of(trained: Trained, observations: Any) -> Any:
+    params = jax.tree.map(lambda x: x[0], trained.state.learner.params)
+    return np.asarray([params(np.asarray(one, np.float32).ravel()) for one in observations])
+
+
+def test_a_cut_off_episode_is_bootstrapped_from_its_end() -> None:
+    """The chain pays 1 every other step for ever: V(0) = 1 + 0.81 V(0), whatever the time limit."""
+    found = values_of(learned("Chain", env={"time_limit": 4}), np.eye(2))
+    best = 1 / (1 - 0.81)
+    np.testing.assert_allclose(found, [[0.81 * best, best], [0.9 * best, 0.9 * best]], rtol=0.03)
+
+
+def test_a_time_limit_can_be_a_death() -> None:
+    """Steps 1 to 4 are taken from the states 0, 1, 0, 1, and the last of them ends it: half of the time V(1) is 0."""
+    changes: dict[str, Any] = {"env": {"time_limit": 4}, "replay": {"time_limit_is_terminal": True}}
+    found = values_of(learned("Chain", **changes), np.eye(2))
+    best = 1 / (1 - 0.9 * 0.45)
+    other = 0.45 * best
+    np.testing.assert_allclose(found, [[0.9 * other, best], [other, other]], atol=0.15)
+
+
+def test_a_stack_of_two_shows_where_the_light_came_from() -> None:
+    trained = learned("Moving", env={"stack": 2})
+    left, right, middle, nothing = np.eye(4)[:, :3]
+    found = values_of(trained, [(nothing, left), (nothing, right), (left, middle), (right, middle)])
+    np.testing.assert_allclose(found, [[0.9, 0.9], [0.9, 0.9], [1, 0], [0, 1]], atol=0.1)
+    program = trained.program
+    scores = program.evaluate(program.params(trained.state), 4000, epsilon=0.0, episodes=20)
+    assert scores[0].returns.tolist() == [1.0] * 20 and scores[0].length.tolist() == [2] * 20
+
+
+# Evaluation -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def untrained() -> Trained:
+    return Trained(tiny("Ragged", seed=20, seeds=2))
+
+
+@pytest.mark.parametrize("episodes", (1, 5, 16, 37))
+def test_evaluation_plays_so_many_episodes(untrained: Trained, episodes: int) -> None:
+    program, params = untrained.program, untrained.state.learner.params
+    scores = program.evaluate(params, 0, epsilon=0.5, episodes=episodes)
+    assert len(scores) == 2  # one for each seed
+    for one in scores:
+        assert len(one.returns) == len(one.length) == episodes and one.success is None
+        assert one.length.min() >= 5 and one.length.max() <= 60
+        # n steps pay 3 or -0.5 each.
+        ones = (one.returns + 0.5 * one.length) / 3.5
+        np.testing.assert_allclose(ones, ones.round(), atol=1e-6)
+        assert (ones >= 0).all() and (ones <= one.length).all()
+    assert scores[0].length.tolist() != scores[1].length.tolist() and threads() == []
+    again = program.evaluate(params, 0, epsilon=0.5, episodes=episodes)
+    assert [one.returns.tolist() for one in again] == [one.returns.tolist() for one in scores]
+
+
+@pytest.mark.parametrize(("steps", "num_envs"), [(1, 1), (500, 1), (3500, 3)])
+def test_evaluation_plays_whole_episodes_until_so_many_steps(untrained: Trained, steps: int, num_envs: int) -> None:
+    """Each environment its share, and then to the end of its episode, which is 60 steps away at most."""
+    program, params = untrained.program, untrained.state.learner.params
+    for one in program.evaluate(params, 0, epsilon=0.5, steps=steps):
+        assert steps <= one.length.sum() < steps + num_envs + 60 * num_envs
+        assert one.length.min() >= 5 and one.length.max() <= 60
+        if num_envs == 1:
+            assert one.length[:-1].sum() < steps
+
+
+@pytest.mark.parametrize("within_step", (False, True))
+def test_the_episodes_of_an_evaluation_are_the_first_of_each_environment(
+    pools: Callable[..., list[Pool]], within_step: bool
+) -> None:
+    """20 episodes in 16 environments: two of each of the first four, however short those of others are."""
+    made = pools(lengths=(9, 2, 4), within_step=within_step)
+    trained = Trained(tiny())
+    scores = trained.program.evaluate(trained.state.learner.params, 0, epsilon=1.0, episodes=20)[0]
+    expected = []
+    for i, env in enumerate(made[-1].envs):
+        expected += [(9, 2, 4)[(env.lane + episode) % 3] for episode in range(2 if i < 4 else 1)]
+    assert made[-1].num_envs == 16 and sorted(scores.length.tolist()) == sorted(expected)
+
+
+def test_success_is_gymnasiums() -> None:
+    """The mean return has reached the threshold. A network that always says 1 gets 3 a step."""
+    gymnasium.register("sail-host/Counter-v0", entry_point=Counter, reward_threshold=12.0)
+    try:
+        for lengths, solved in (((4,), True), ((3, 4), False), ((3, 5), True)):
+            overrides = tiny_overrides(env={"kwargs": {"lengths": lengths}})
+            program = HostProgram(make_config("gym:sail-host/Counter-v0", "dqn", overrides))
+            zeros = jax.tree.map(lambda x: 0 * x, program.init().learner.params)
+            params = eqx.tree_at(lambda net: net.head.bias, zeros, zeros.head.bias.at[:, 1].set(1.0))
+            scores = program.evaluate(params, 0, epsilon=0.0, episodes=4)[0]
+            np.testing.assert_array_equal(scores.returns, 3 * scores.length)
+            assert scores.success.tolist() == [solved] * 4, lengths
+    finally:
+        gymnasium.registry.pop("sail-host/Counter-v0")
+
+
+# Loading --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_loaded_run_leaves_no_environments_behind(tmp_path: Path) -> None:
+    run = sail.train_config(tiny(steps=400, seeds=2), out=tmp_path / "run")
+    assert threads() == [] and run.done
+    config = run.path / "config.yaml"
+    config.write_text(config.read_text().replace("processes: false", "processes: true"))
+    before = threading.active_count()
+    player = sail.load(run.path, seed=1)
+    assert player.config.host_env.processes
+    assert multiprocessing.active_children() == [] and threading.active_count() == before
+    assert player.act(np.zeros(3, np.float32)) in (0, 1)
+    result = player.evaluate(episodes=1)
+    assert result["episodes"] == 2 and result["mean_length"] in (3, 4, 5)
+    assert multiprocessing.active_children() == [] and threads() == []
+
+
+# Atari ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
+    pytest.importorskip("ale_py")
+    changes: dict[str, Any] = {
+        "env": {"time_limit": 30},
+        "agent": {"network": "mlp", "hidden": (4,)},
+        "optimiser": {"name": "adam"},
+        "learning": {"num_envs": 3, "num_rows": 2, "starts": 100, "target_period": 100},
+        "replay": {"capacity": 300},
+        "evaluation": {"period": 200, "episodes": 0},
+    }
+    config = make_config("atari:Pong", "sail-dqn", tiny_overrides(steps=200, **changes))
+    run = sail.train_config(config, out=tmp_path / "run")
+    # 25 for each block of 100 from step 100 on.
+    assert [row["updates"] for row in run.metrics()] == [50]
+    assert {row["length"] for row in run.episodes()} == {30} and len(run.episodes()) >= 3
+    player = sail.load(run.path)
+    assert player.q_values(np.zeros((4, 84, 84), np.uint8)).shape == (6,)
+    assert player.evaluate(steps=100)["mean_length"] == 30
+    saved, _, _ = checkpoint.load_newest(run.checkpoints, player.program.saved_like())
+    assert np.asarray(saved.learner.optimiser[0].count).tolist() == [50]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,7 +33,6 @@ class AtariEnv:
         self.stack = settings.stack
         self.num_envs, self.num_rows = num_envs, num_rows or num_envs
         self.max_episode_steps: int | None = settings.time_limit
-        threads_before = _threads()
         # Frames are stacked by whoever reads them from the ring, so the emulators send each of them once.
         self._env: Any = vector_env.AtariVectorEnv(
             rom(settings.name),
@@ -54,7 +51,6 @@ class AtariEnv:
             use_fire_reset=False,
             reward_clipping=False,
         )
-        _give_way(_threads() - threads_before)
         actions: Any = self._env.ale.get_action_set()
         self.num_actions = len(actions)
         self.action_names: list[str] = [action.name for action in actions]
@@ -64,6 +60,8 @@ class AtariEnv:
 
     def reset(self, seed: int) -> None:
         """Begins an episode everywhere; the games get seeds of their own, far from those of other runs."""
+        if self._at_work:
+            raise RuntimeError(f"{self.name} can only be reset once: emulators may still be at work.")
         seeds = np.random.SeedSequence(seed).generate_state(self.num_envs) % 2**31
         self._begins[:] = True
         self._first = self._env.reset(seed=seeds.astype(np.int64))
@@ -97,22 +95,3 @@ class AtariEnv:
         while self._env is not None and self._at_work >= self.num_rows:
             self.recv()
         self._env, self._first = None, None
-
-
-def _threads() -> set[int]:
-    """The threads of this process, where the system shows them."""
-    try:
-        return {int(name) for name in os.listdir("/proc/self/task")}
-    except OSError:
-        return set()
-
-
-def _give_way(threads: set[int]) -> None:
-    """Lets emulators run only while the thread that feeds the device has nothing to do.
-
-    There are as many of them as cores, and each is always busy: without this, a thread that wakes up for a tenth of a
-    millisecond to send the device its next work waits for milliseconds.
-    """
-    for thread in threads:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, 10)

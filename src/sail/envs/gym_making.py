@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import multiprocessing
+import signal
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -155,6 +157,9 @@ def _frames(shape: tuple[int, ...], dtype: Any, channels_last: bool, raw: Frames
 
 
 def _tell(env: Any) -> Any:
+    if multiprocessing.parent_process() is not None:
+        # Ctrl-C goes to every process of a terminal: what it means is for the one that trains to decide.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     for doing in ("reset", "step"):
         setattr(env, doing, partial(_telling, doing, getattr(env, doing)))
     return env

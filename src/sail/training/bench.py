@@ -66,9 +66,10 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
 
 def _emulator_limit(config: Config, seconds: float) -> float:
     """Steps per second of the same pools with random actions and nothing else to do."""
+    each = config.learning.num_envs // config.num_pools
     pools = [
-        Emulators(envs.make_host(config.host_env, config.learning.num_envs, config.num_rows), config.seed + i)
-        for i in range(config.seeds)
+        Emulators(envs.make_host(config.host_env, each, config.num_rows), config.seed + i)
+        for i in range(config.seeds * config.num_pools)
     ]
     rng = np.random.default_rng(0)
 
@@ -81,7 +82,7 @@ def _emulator_limit(config: Config, seconds: float) -> float:
         return steps
 
     try:
-        for _ in range(2 * config.learning.num_envs // config.num_rows):
+        for _ in range(2 * each // config.num_rows):
             round_trip()  # every environment has begun
         steps, began = 0, time.perf_counter()
         while time.perf_counter() - began < seconds:

@@ -1,8 +1,9 @@
 """The host loop: environments outside the compiled program, in threads of their own; everything else on the device.
 
 A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
-soon as the steps of a block are in, its updates are sent to the device, and only then are the actions waited for: so
-the device learns while the emulators play.
+soon as the steps of a block are in, its updates are sent to the device, and only then are actions waited for: so the
+device learns while the emulators play. Emulators that run on their own come in two pools that take turns, and the
+actions of one are waited for after the rows of the other have been sent to the device: so it never runs out of work.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ class HostProgram:
         self.observation_shape = (env.stack, *env.observation_shape) if env.stack > 1 else env.observation_shape
         self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
         self.device = DeviceSide(config, env, self.agent)
-        self._emulators: list[Emulators] = []
+        self._pool_count = config.num_pools
+        self._pool_envs = num_envs // config.num_pools
+        self._pools: list[list[Emulators]] = []  # of each seed
+        self._turn = np.zeros(config.seeds, np.int64)  # which of them is next
+        self._pending: Any = None  # actions on their way from the device
         self._taken = np.zeros(config.seeds, np.int64)
         self._rounds = np.zeros(config.seeds, np.int32)
         self._episodes: list[dict[str, Any]] = []
@@ -82,10 +87,10 @@ class HostProgram:
         note(f"The replay ring was not saved: filling it with {refill:,} new steps first, which do not count.")
         self._taken[:] = step - refill
         self._start_emulators(step)
-        while (self._taken < step).any():
-            self._send(self._receive(step, epsilon_step=step))
+        self._collect(step, epsilon_step=step)
         self._taken[:] = step
         self._episodes = []
+        self._scores[:], self._lengths[:] = 0.0, -(2**40)  # episodes that began before do not count either
         return self._live
 
     def checkpoint_meta(self) -> dict[str, Any]:
@@ -103,14 +108,11 @@ class HostProgram:
         block = self.config.block_steps
         try:
             for boundary in range(step + block, step + num_steps + 1, block):
-                actions = None
                 # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
-                while (self._taken < boundary).any():
-                    self._send(actions)
-                    actions = self._receive(boundary)
-                learned.append(self._learn(boundary))  # on its way to the device before the actions are waited for
-                self._send(actions)
-                episodes += [row for row in self._episodes if row["step"] <= boundary]
+                self._collect(boundary)
+                learned.append(self._learn(boundary))
+                over = [row for row in self._episodes if row["step"] <= boundary]
+                episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]
         except SailError as error:
             failure = error
@@ -138,9 +140,9 @@ class HostProgram:
 
     def close(self) -> None:
         """Ends the emulators."""
-        for emulators in self._emulators:
-            emulators.close()
-        self._emulators = []
+        for pool in [pool for pools in self._pools for pool in pools]:
+            pool.close()
+        self._pools = []
 
     def _with_empty_ring(self, saved: Saved) -> HostState:
         config, env = self.config, self.env
@@ -153,24 +155,39 @@ class HostProgram:
 
     def _start_emulators(self, step: int) -> None:
         """Begins an episode everywhere. From another step on, they are other episodes."""
-        if self._emulators:
+        if self._pools:
             return
         config = self.config
         self._rounds[:] = step
         for seed in range(config.seed, config.seed + config.seeds):
-            env = envs.make_host(config.host_env, config.learning.num_envs, config.num_rows)
-            begins = int(np.random.SeedSequence([seed, step, 1]).generate_state(1)[0]) % 2**31
-            self._emulators.append(Emulators(env, begins))
+            begins = np.random.SeedSequence([seed, step, 1]).generate_state(self._pool_count) % 2**31
+            self._pools.append(
+                [
+                    Emulators(envs.make_host(config.host_env, self._pool_envs, config.num_rows), int(begin))
+                    for begin in begins
+                ]
+            )
+
+    def _collect(self, boundary: int, epsilon_step: int | None = None) -> None:
+        """Rounds until every seed has taken its steps. The last actions stay on their way, behind what comes next."""
+        while (self._taken < boundary).any():
+            if self._pool_count == 1:  # it can only answer what it has been told
+                self._send_pending()
+            before, self._pending = self._pending, self._receive(boundary, epsilon_step)
+            self._send(before)
 
     def _receive(self, boundary: int, epsilon_step: int | None = None) -> Any:
         """Takes rows from every seed that has steps to go, writes them into the ring, and picks actions.
 
-        Gives back the seeds that answered and their actions, still on their way from the device.
+        Gives back the pools that answered and their actions, still on their way from the device.
         """
         asked = np.flatnonzero(self._taken < boundary)
         answers: list[Rows | None] = [None] * self.config.seeds
-        for seed in asked:
-            answers[seed] = self._emulators[seed].rows()
+        pools = [self._pools[seed][self._turn[seed]] for seed in asked]
+        for seed, pool in zip(asked, pools, strict=True):
+            rows = pool.rows()
+            answers[seed] = rows._replace(env=rows.env + np.int32(self._turn[seed] * self._pool_envs))
+        self._turn[asked] = (self._turn[asked] + 1) % self._pool_count
         epsilon = self._epsilon(self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step))
         self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
         live = self._live
@@ -180,13 +197,17 @@ class HostProgram:
         self._live = live._replace(ring=ring, walkers=walkers)
         ended = [self._account(seed, answers[seed]) for seed in asked]
         self._fill_returns(asked, ended)
-        return asked, actions
+        return asked, pools, actions
 
     def _send(self, pending: Any) -> None:
         if pending is not None:
-            asked, actions = pending[0], np.asarray(pending[1])
-            for seed in asked:
-                self._emulators[seed].act(actions[seed])
+            asked, pools, actions = pending[0], pending[1], np.asarray(pending[2])
+            for seed, pool in zip(asked, pools, strict=True):
+                pool.act(actions[seed])
+
+    def _send_pending(self) -> None:
+        pending, self._pending = self._pending, None
+        self._send(pending)
 
     def _learn(self, step: int) -> Any:
         """The updates that the block up to `step` has earned, and the target network if it is due."""
@@ -232,6 +253,7 @@ class HostProgram:
         self._episodes += [
             {"step": int(step), "seed": number, "return": float(scores[env]), "length": int(lengths[env])}
             for step, env in zip(steps[ended], over, strict=True)
+            if lengths[env] > 0
         ]
         scores[over], lengths[over] = 0.0, 0
         return over

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from sail.config import Config
-from sail.errors import BadInputError, TrainingError
+from sail.errors import BadInputError, SailError, TrainingError
 from sail.training import checkpoint
 from sail.training.metrics import Phase
 from sail.training.program import Program, Scores, epsilon_of, make_program
@@ -123,7 +123,11 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
             if phase.step < phase.end:
                 raise _interrupted(run, phase.step)
             _check_networks(program.params(state), phase.step, run)
-            scores = _evaluate(program, state, phase.step)
+            try:
+                scores = _evaluate(program, state, phase.step)
+            except SailError:
+                saver.save(state, phase, seconds + time.monotonic() - started)  # the training was good
+                raise
             seconds += time.monotonic() - started
             rows = phase.metric_rows(scores, float(epsilon_of(config, phase.step)), seconds)
             run.append("metrics.jsonl", rows)
@@ -244,6 +248,8 @@ def _interrupted(run: RunFolder, step: int) -> InterruptedTrainingError:
 def _slices(config: Config, phase: Phase) -> Iterator[int]:
     """The rest of a phase in pieces of whole blocks, each about a second's work, so that a progress bar moves."""
     blocks = (phase.end - phase.step) // config.block_steps
+    if not blocks:  # all that is missing is the evaluation
+        return
     if config.on_device:
         # Each size is a program to compile: equal pieces, as few as keep each near SLICE_STEPS.
         wanted = SLICE_STEPS.get(jax.default_backend(), SLICE_STEPS["gpu"]) // (config.block_steps * config.seeds)
