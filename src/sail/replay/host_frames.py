@@ -21,8 +21,12 @@ class HostFrames:
         self._head = np.zeros(num_envs, np.int64)
         self._newest: Frames = np.zeros((num_envs, *shape), dtype)
 
-    def extend(self, env: Any, observation: Frames, closing: Frames, taken: Any, ended: Any) -> None:
-        """Rows as an environment sends them: each writes the observation its step was taken from, and a last one."""
+    def extend(self, env: Any, observation: Frames, closing: Frames | None, taken: Any, ended: Any) -> None:
+        """Rows as an environment sends them: each writes the observation its step was taken from, and a last one.
+
+        `closing` has the last ones where they are not the observations themselves.
+        """
+        closing = observation if closing is None else closing
         length = self.frames.shape[1]
         stepped, last = env[taken], env[ended]
         self.frames[stepped, self._head[stepped]] = self._newest[stepped]

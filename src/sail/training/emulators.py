@@ -6,6 +6,10 @@ import queue
 import threading
 from typing import Any
 
+import numpy as np
+
+from sail import envs
+from sail.config import Config
 from sail.envs.host import HostEnv, Rows
 from sail.errors import SailError, TrainingError
 
@@ -58,3 +62,41 @@ class Emulators:
             self._answers.put(error)
         finally:
             self.env.close()
+
+
+class Pools:
+    """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools."""
+
+    def __init__(self, config: Config, step: int) -> None:
+        self._each = config.learning.num_envs // config.num_pools
+        self._pools: list[list[Emulators]] = []
+        self._turn = np.zeros(config.seeds, np.int64)
+        for seed in range(config.seed, config.seed + config.seeds):
+            begins = np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31
+            made = [envs.make_host(config.host_env, self._each, config.num_rows) for _ in begins]
+            self._pools.append([Emulators(env, int(begin)) for env, begin in zip(made, begins, strict=True)])
+
+    def rows(self, seeds: Any) -> tuple[list[Emulators], list[Rows | None]]:
+        """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
+        pools = [self._pools[seed][self._turn[seed]] for seed in seeds]
+        answers: list[Rows | None] = [None] * len(self._pools)
+        for seed, pool in zip(seeds, pools, strict=True):
+            rows = pool.rows()
+            answers[seed] = rows._replace(env=rows.env + np.int32(self._turn[seed] * self._each))
+        self._turn[seeds] = (self._turn[seeds] + 1) % len(self._pools[0])
+        return pools, answers
+
+    def close(self) -> None:
+        """Ends them all."""
+        for pool in [pool for pools in self._pools for pool in pools]:
+            pool.close()
+
+
+def together(answers: list[Rows | None]) -> Rows:
+    """The seeds' rows as one, with a leading axis; a seed that was not asked has rows of nobody."""
+    if len(answers) == 1 and answers[0] is not None:
+        return Rows(*[None if x is None else x[None] for x in answers[0]])
+    some = next(rows for rows in answers if rows is not None)
+    nobody = Rows(*[None if x is None else np.zeros_like(x) for x in some])._replace(env=np.full_like(some.env, 2**30))
+    columns = zip(*[nobody if rows is None else rows for rows in answers], strict=True)
+    return Rows(*[None if column[0] is None else np.stack(column) for column in columns])

@@ -22,9 +22,10 @@ from sail.config import Config
 from sail.envs.host import Rows
 from sail.errors import SailError
 from sail.replay.host_frames import HostFrames
-from sail.training.emulators import Emulators
+from sail.training.emulators import Pools, together
 from sail.training.host_device import DeviceSide, HostState, Saved
 from sail.training.host_evaluation import evaluate_seed
+from sail.training.journal import DamagedJournalError, Journal
 from sail.training.learner import Diagnostics
 from sail.training.program import Advance, Scores, make_agent
 
@@ -44,10 +45,7 @@ class HostProgram:
         self.observation_shape = (env.stack, *env.observation_shape) if env.stack > 1 else env.observation_shape
         self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
         self.device = DeviceSide(config, env, self.agent)
-        self._pool_count = config.num_pools
-        self._pool_envs = num_envs // config.num_pools
-        self._pools: list[list[Emulators]] = []  # of each seed
-        self._turn = np.zeros(config.seeds, np.int64)  # which of them is next
+        self._pools: Pools | None = None
         self._pending: Any = None  # actions on their way from the device
         self._taken = np.zeros(config.seeds, np.int64)
         self._rounds = np.zeros(config.seeds, np.int32)
@@ -55,9 +53,14 @@ class HostProgram:
         self._scores = np.zeros((config.seeds, num_envs))
         self._lengths = np.zeros((config.seeds, num_envs), np.int64)
         self._host_frames: list[HostFrames] = []
+        self._journal: Journal | None = None
 
     def attach(self, folder: Path) -> None:
         """Where the ring is kept, if it is."""
+        config = self.config
+        if config.checkpoint.replay and self._journal is None:
+            shape = (config.seeds, config.learning.num_envs, config.ring_length)
+            self._journal = Journal(folder / "replay", *shape, keep=config.checkpoint.keep)
 
     def init(self) -> HostState:
         """All seeds at step 0."""
@@ -80,28 +83,49 @@ class HostProgram:
         return self.device.saved_like()
 
     def restore(self, saved: Saved, meta: dict[str, Any], note: Callable[[str], None]) -> HostState:
-        """The learner as it was; the ring is filled again by its policy, at its epsilon, before learning goes on."""
+        """The learner as it was, and the ring as it was kept.
+
+        A ring that was not kept is filled again by the learner's policy, at its epsilon, before learning goes on.
+        """
         step = int(meta["step"])
+        if self._journal is not None and "replay" in meta:
+            try:
+                return self._replay(saved, meta["replay"], self._journal)
+            except DamagedJournalError as error:
+                note(f"The replay ring that was kept cannot be read ({error}).")
         self._live = self._with_empty_ring(saved)
         refill = min(step, self.config.replay.capacity)
-        note(f"The replay ring was not saved: filling it with {refill:,} new steps first, which do not count.")
+        note(f"The replay ring is not there: filling it with {refill:,} new steps first, which do not count.")
         self._taken[:] = step - refill
-        self._start_emulators(step)
+        self._start(step)
         self._collect(step, epsilon_step=step)
         self._taken[:] = step
         self._episodes = []
         self._scores[:], self._lengths[:] = 0.0, -(2**40)  # episodes that began before do not count either
         return self._live
 
+    def _replay(self, saved: Saved, files: Any, journal: Journal) -> HostState:
+        """Fills an empty ring with what a journal has kept. The episodes that were running are cut off there."""
+        state = self._with_empty_ring(saved)
+        ring, walkers = state.ring, state.walkers
+        for rows, actions in journal.read(files):
+            ring, walkers = self.device.write(ring, walkers, rows, actions)
+            for seed, frames in enumerate(self._host_frames):
+                own = Rows(*[None if column is None else column[seed] for column in rows])
+                there = own.env < self.config.learning.num_envs
+                own = Rows(*[None if column is None else column[there] for column in own])
+                frames.extend(own.env, own.observation, own.closing, own.stepped, own.terminated | own.truncated)
+        return state._replace(ring=self.device.cut_off(ring), walkers=walkers)
+
     def checkpoint_meta(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
+        """The files that hold the ring, if it is kept."""
+        return {} if self._journal is None else {"replay": self._journal.flush()}
 
     def advance(self, state: HostState, step: int, num_steps: int) -> Advance:
         """Every seed `num_steps` steps further. `state` is used up."""
         self._live = state
         self._taken = np.maximum(self._taken, step)
-        self._start_emulators(step)
+        self._start(step)
         episodes: list[dict[str, Any]] = []
         learned: list[Array] = []
         failure = None
@@ -140,9 +164,12 @@ class HostProgram:
 
     def close(self) -> None:
         """Ends the emulators."""
-        for pool in [pool for pools in self._pools for pool in pools]:
-            pool.close()
-        self._pools = []
+        if self._pools is not None:
+            self._pools.close()
+        self._pools, self._pending = None, None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
 
     def _with_empty_ring(self, saved: Saved) -> HostState:
         config, env = self.config, self.env
@@ -153,25 +180,16 @@ class HostProgram:
             ]
         return self.device.with_empty_ring(saved)
 
-    def _start_emulators(self, step: int) -> None:
+    def _start(self, step: int) -> None:
         """Begins an episode everywhere. From another step on, they are other episodes."""
-        if self._pools:
-            return
-        config = self.config
-        self._rounds[:] = step
-        for seed in range(config.seed, config.seed + config.seeds):
-            begins = np.random.SeedSequence([seed, step, 1]).generate_state(self._pool_count) % 2**31
-            self._pools.append(
-                [
-                    Emulators(envs.make_host(config.host_env, self._pool_envs, config.num_rows), int(begin))
-                    for begin in begins
-                ]
-            )
+        if self._pools is None:
+            self._rounds[:] = step
+            self._pools = Pools(self.config, step)
 
     def _collect(self, boundary: int, epsilon_step: int | None = None) -> None:
         """Rounds until every seed has taken its steps. The last actions stay on their way, behind what comes next."""
         while (self._taken < boundary).any():
-            if self._pool_count == 1:  # it can only answer what it has been told
+            if self.config.num_pools == 1:  # it can only answer what it has been told
                 self._send_pending()
             before, self._pending = self._pending, self._receive(boundary, epsilon_step)
             self._send(before)
@@ -181,29 +199,29 @@ class HostProgram:
 
         Gives back the pools that answered and their actions, still on their way from the device.
         """
+        assert self._pools is not None
         asked = np.flatnonzero(self._taken < boundary)
-        answers: list[Rows | None] = [None] * self.config.seeds
-        pools = [self._pools[seed][self._turn[seed]] for seed in asked]
-        for seed, pool in zip(asked, pools, strict=True):
-            rows = pool.rows()
-            answers[seed] = rows._replace(env=rows.env + np.int32(self._turn[seed] * self._pool_envs))
-        self._turn[asked] = (self._turn[asked] + 1) % self._pool_count
+        pools, answers = self._pools.rows(asked)
         epsilon = self._epsilon(self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step))
         self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
         live = self._live
+        rows = together(answers)
         ring, walkers, actions = self.device.act(
-            live.learner.params, live.ring, live.walkers, live.key, _together(answers), self._rounds.copy(), epsilon
+            live.learner.params, live.ring, live.walkers, live.key, rows, self._rounds.copy(), epsilon
         )
         self._live = live._replace(ring=ring, walkers=walkers)
         ended = [self._account(seed, answers[seed]) for seed in asked]
         self._fill_returns(asked, ended)
-        return asked, pools, actions
+        return asked, pools, rows, actions
 
     def _send(self, pending: Any) -> None:
         if pending is not None:
-            asked, pools, actions = pending[0], pending[1], np.asarray(pending[2])
+            asked, pools, rows, on_device = pending
+            actions = np.asarray(on_device)
             for seed, pool in zip(asked, pools, strict=True):
                 pool.act(actions[seed])
+            if self._journal is not None:
+                self._journal.add(rows, actions)
 
     def _send_pending(self) -> None:
         pending, self._pending = self._pending, None
@@ -244,8 +262,7 @@ class HostProgram:
         self._taken[seed] = steps[-1]
         ended = rows.terminated | rows.truncated
         if self._host_frames:
-            closing = rows.observation if rows.closing is None else rows.closing
-            self._host_frames[seed].extend(rows.env, rows.observation, closing, rows.stepped, ended)
+            self._host_frames[seed].extend(rows.env, rows.observation, rows.closing, rows.stepped, ended)
         scores, lengths = self._scores[seed], self._lengths[seed]
         scores[rows.env] += np.where(rows.stepped, rows.reward, 0.0)
         lengths[rows.env] += rows.stepped
@@ -266,13 +283,3 @@ class HostProgram:
                 some = over[first : first + FILL_ROWS]
                 rows[seed, : len(some)] = some
             self._live = self._live._replace(ring=self.device.fill(self._live.ring, rows))
-
-
-def _together(answers: list[Rows | None]) -> Rows:
-    """The seeds' rows as one, with a leading axis; a seed that was not asked has rows of nobody."""
-    if len(answers) == 1 and answers[0] is not None:
-        return Rows(*[None if x is None else x[None] for x in answers[0]])
-    some = next(rows for rows in answers if rows is not None)
-    nobody = Rows(*[None if x is None else np.zeros_like(x) for x in some])._replace(env=np.full_like(some.env, 2**30))
-    columns = zip(*[nobody if rows is None else rows for rows in answers], strict=True)
-    return Rows(*[None if column[0] is None else np.stack(column) for column in columns])

@@ -1,0 +1,300 @@
+"""sail's DQN and SAIL-DQN beside Stable-Baselines3's DQN on an Atari game, on the CPU, at equal work and protocol.
+
+    python benchmarks/atari_cpu.py                                  # needs torch, stable-baselines3, gymnasium, ale-py
+    python benchmarks/atari_cpu.py --only sail-dqn dqn --seconds 10 --rounds 1
+
+The work: steps of Pong (frame skip 4, 84 x 84 grey, 4 stacked, sticky actions 0.25), and for every 4 of them one Adam
+step on 32 of 100,000 transitions, Huber loss, for the network of the Nature paper.
+
+How it is measured: every contestant in a process of its own, sail and Stable-Baselines3 in turns, several rounds,
+every other one backwards. The replay memory is full and resident before anything is measured. Compilation and warm-up
+are not part of a rate; they are part of the peak memory, which is that of all processes of a contestant together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from atari_peers import sb3_variants, time_sb3
+from rich.console import Console
+from rich.table import Table
+from timing import CORES, Timing, in_own_process
+
+from sail.config import Config, config_to_tree, make_config
+from sail.envs.atari_settings import FRAME_SKIP
+
+SAIL_AGENTS = ("dqn", "sail-dqn")
+GIB = 1024**3
+STARTUP_SECONDS = 300.0  # imports, emulators, compilation, and 5.6 GB to write, on a slow machine
+RESULTS = Path(__file__).parent / "results"
+console = Console(width=None if sys.stdout.isatty() else 150)
+
+
+def configure(agent: str, game: str, transitions: int) -> Config:
+    """The work, and otherwise sail's defaults for Atari. Epsilon is at its end: all of a measurement is alike."""
+    work = {
+        "agent": {"network": "nature", "loss": "huber"},
+        "optimiser": {"name": "adam", "learning_rate": 6.25e-5, "eps": 1.5e-4},
+        "replay": {"capacity": transitions},
+        "learning": {"batch_size": 32, "update_period": 4, "starts": 1_000},
+        "exploration": {"start": 0.01, "end": 0.01, "decay_steps": 1},
+    }
+    return make_config(f"atari:{game}", agent, work)
+
+
+def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
+    """The whole loop past the start of learning with a full ring, and the milliseconds of an update alone."""
+    import jax
+
+    from sail.training.host import HostProgram
+
+    began = time.perf_counter()
+    program = HostProgram(config)
+    state = _full(program.init())
+    step, block = config.learning.starts, config.block_steps
+    state = program.advance(state, step, 2 * block).state
+    step += 2 * block
+    jax.block_until_ready(state)
+    first = time.perf_counter() - began
+
+    learner, calls, started = state.learner, 0, time.perf_counter()
+    while calls < 1 or time.perf_counter() - started < seconds / 4:
+        learner, _ = program.device.update(learner, state.ring, state.key, np.int32(step + calls))
+        jax.block_until_ready(learner)
+        calls += 1
+    update_ms = 1000 * (time.perf_counter() - started) / (calls * program.device.num_updates)
+
+    state, before, steps = state._replace(learner=learner), _updates(learner), 0
+    started, cpu_started = time.perf_counter(), time.process_time()
+    while time.perf_counter() - started < seconds:
+        advance = program.advance(state, step, block)
+        if advance.failure is not None:
+            raise advance.failure
+        state, step, steps = advance.state, step + block, steps + block
+    jax.block_until_ready(state)
+    elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
+    updates = _updates(state.learner) - before
+    program.close()
+    return Timing(steps, updates, elapsed, cpu_elapsed, first), update_ms
+
+
+def _full(state: Any) -> Any:
+    """The state with a ring that is full, of noise, with all of its pages in memory."""
+    import jax
+    import jax.numpy as jnp
+
+    def fill(ring: Any) -> Any:
+        shape = ring.observation.shape
+        return ring._replace(
+            observation=ring.observation + (jax.lax.broadcasted_iota(jnp.uint8, shape, 3) * 7),
+            size=jnp.full_like(ring.size, ring.length),
+            age=jnp.full_like(ring.age, 100),
+            returns=jnp.zeros_like(ring.returns),
+        )
+
+    return state._replace(ring=jax.jit(fill, donate_argnums=0)(state.ring))
+
+
+def _updates(learner: Any) -> int:
+    """Updates made so far, as the optimiser has counted them."""
+    return int(np.asarray(learner.optimiser[0].count)[0])
+
+
+def measure_here(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """One contestant's measurement, in this process."""
+    if name in SAIL_AGENTS:
+        config = configure(name, options.game, options.transitions)
+        timing, update_ms = time_sail(config, options.seconds)
+    else:
+        config = configure("dqn", options.game, options.transitions)
+        timing, update_ms = time_sb3(config, sb3_variants(config)[name], min(2, CORES), options.seconds)
+    if timing.updates * config.learning.update_period != timing.steps:
+        raise RuntimeError(f"{timing.updates} updates in {timing.steps} steps is not the work that was agreed.")
+    return {
+        "frames_per_second": FRAME_SKIP * timing.rate,
+        "updates_per_second": timing.updates / timing.seconds,
+        "update_alone_ms": update_ms,
+        "steps": timing.steps,
+        "updates": timing.updates,
+        "seconds": timing.seconds,
+        "cpu_seconds": timing.cpu_seconds,
+        "start_seconds": timing.compile_seconds,
+    }
+
+
+def session_rss(session: int, proc: Path = Path("/proc")) -> int:
+    """Bytes of memory that all processes of a session hold now. Pages that they share count for each of them."""
+    pages = 0
+    for stat in proc.glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()  # what comes before it is the command's name
+        except OSError:
+            continue  # it has just ended
+        if int(fields[3]) == session:
+            pages += int(fields[21])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure_apart(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """The same in a fresh process, with the peak of its memory and of all processes it starts."""
+    command = [sys.executable, __file__, "--measure", name, "--game", options.game]
+    command += ["--seconds", str(options.seconds), "--transitions", str(options.transitions)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    peak, deadline = 0, time.monotonic() + STARTUP_SECONDS + 3 * options.seconds
+    with tempfile.TemporaryFile("w+") as out:
+        child = subprocess.Popen(command, stdout=out, env=environment, start_new_session=True)
+        try:
+            while child.poll() is None and time.monotonic() < deadline:
+                peak = max(peak, session_rss(child.pid))
+                time.sleep(0.2)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+        out.seek(0)
+        lines = out.read().splitlines()
+    if child.returncode != 0:
+        raise RuntimeError(f"{name} ended with {child.returncode} (its last words are above).")
+    return {**json.loads(lines[-1]), "peak_gib": peak / GIB}
+
+
+def summarise(name: str, label: str, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The medians of a contestant's rounds, and all of them."""
+    keys = ("frames_per_second", "updates_per_second", "update_alone_ms", "start_seconds")
+    medians = {key: statistics.median(one[key] for one in rounds) for key in keys}
+    peak = max(one["peak_gib"] for one in rounds)
+    return {"name": name, "label": label, **medians, "peak_gib": peak, "rounds": list(rounds)}
+
+
+def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """sail's rows against the fastest and the leanest of Stable-Baselines3's, whichever those are."""
+    ours = [row for row in rows if row["name"] in SAIL_AGENTS]
+    theirs = [row for row in rows if row["name"] not in SAIL_AGENTS]
+    found = []
+    for one, (word, key, pick) in itertools.product(
+        ours, [("fastest", "frames_per_second", max), ("leanest", "peak_gib", min)] if theirs else []
+    ):
+        other = pick(theirs, key=lambda row, key=key: row[key])
+        found.append(
+            {
+                "agent": one["name"],
+                "against": f"the {word} SB3 ({other['name']})",
+                "speed_ratio": one["frames_per_second"] / other["frames_per_second"],
+                "memory_ratio": one["peak_gib"] / other["peak_gib"],
+            }
+        )
+    return found
+
+
+def show(report: dict[str, Any]) -> None:
+    """The tables."""
+    table = Table("contestant", title=f"{report['game']} on the CPU, {report['transitions']:,} transitions in memory")
+    for heading in ("frames/s", "min .. max", "updates/s", "update alone, ms", "peak, GiB", "start, s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in report["results"]:
+        rates = [one["frames_per_second"] for one in row["rounds"]]
+        spread = f"{min(rates):,.0f} .. {max(rates):,.0f}"
+        table.add_row(
+            row["label"],
+            f"{row['frames_per_second']:,.0f}",
+            spread,
+            f"{row['updates_per_second']:.1f}",
+            f"{row['update_alone_ms']:.1f}",
+            f"{row['peak_gib']:.2f}",
+            f"{row['start_seconds']:.0f}",
+        )
+    console.print(table)
+    ratios = Table("sail's", "against", "frames/s, x", "memory, x")
+    for row in report["ratios"]:
+        ratios.add_row(row["agent"], row["against"], f"{row['speed_ratio']:.2f}", f"{row['memory_ratio']:.2f}")
+    if report["ratios"]:
+        console.print(ratios)
+    for failure in report["failures"]:
+        console.print(f"failed: {failure}", style="red", markup=False)
+
+
+def describe_machine() -> dict[str, Any]:
+    """Date, commit, hardware and versions."""
+    from sail.training.provenance import provenance
+
+    where = provenance()
+    for package in ("ale-py", "torch", "stable-baselines3", "gymnasium", "opencv-python-headless"):
+        try:
+            where["versions"][package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            where["versions"][package] = None
+    return where
+
+
+def parse(names: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--game", default="Pong")
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds of each measurement (default: 30)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each contestant (default: 3)")
+    parser.add_argument("--transitions", type=int, default=100_000, help="in the replay memory (default: 100,000)")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="who takes part")
+    parser.add_argument("--out", type=Path, default=RESULTS / "atari_cpu.json", help="JSON to write")
+    parser.add_argument("--measure", choices=names, help=argparse.SUPPRESS)  # what the processes are started with
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measures everyone, prints the tables, and writes the JSON."""
+    variants = sb3_variants(configure("dqn", "Pong", 100_000))
+    labels = {**{agent: f"sail {agent}" for agent in SAIL_AGENTS}, **{k: f"SB3, {v.label}" for k, v in variants.items()}}
+    # In turns: sail, Stable-Baselines3, sail, ...
+    turns = itertools.chain(*itertools.zip_longest(SAIL_AGENTS, variants))
+    options = parse([name for name in turns if name])
+    if options.measure:
+        print(json.dumps(measure_here(options.measure, options)))
+        return
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    report: dict[str, Any] = {
+        **in_own_process(describe_machine),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "load_average_at_start": os.getloadavg(),
+        "game": options.game,
+        "transitions": options.transitions,
+        "seconds": options.seconds,
+        "torch_threads": min(2, CORES),
+        "settings": config_to_tree(configure("sail-dqn", options.game, options.transitions)),
+        "failures": [],
+    }
+    if os.getloadavg()[0] > CORES / 4:
+        console.print(f"Others use this machine (load {os.getloadavg()[0]:.1f}): the rates mean little.", style="red")
+    measured: dict[str, list[dict[str, Any]]] = {name: [] for name in options.only}
+    for i in range(options.rounds):
+        for name in options.only[:: -1 if i % 2 else 1]:
+            try:
+                one = measure_apart(name, options)
+            except RuntimeError as error:
+                report["failures"].append(str(error))
+                console.print(str(error), style="red", markup=False)
+                continue
+            measured[name].append(one)
+            rate, peak = one["frames_per_second"], one["peak_gib"]
+            console.print(f"{i + 1}/{options.rounds} {labels[name]}: {rate:,.0f} frames/s, {peak:.2f} GiB at most")
+    report["results"] = [summarise(name, labels[name], rounds) for name, rounds in measured.items() if rounds]
+    report["ratios"] = compare(report["results"])
+    report["load_average_at_end"] = os.getloadavg()
+    show(report)
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
