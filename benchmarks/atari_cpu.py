@@ -28,11 +28,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from atari_peers import sb3_variants, time_sb3
+from atari_peers import sb3_variants, time_sail, time_sb3
 from rich.console import Console
 from rich.table import Table
-from timing import CORES, Timing, in_own_process
+from timing import CORES, in_own_process
 
 from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
@@ -56,64 +55,6 @@ def configure(agent: str, game: str, transitions: int) -> Config:
     return make_config(f"atari:{game}", agent, work)
 
 
-def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
-    """The whole loop past the start of learning with a full ring, and the milliseconds of an update alone."""
-    import jax
-
-    from sail.training.host import HostProgram
-
-    began = time.perf_counter()
-    program = HostProgram(config)
-    state = _full(program.init())
-    step, block = config.learning.starts, config.block_steps
-    state = program.advance(state, step, 2 * block).state
-    step += 2 * block
-    jax.block_until_ready(state)
-    first = time.perf_counter() - began
-
-    learner, calls, started = state.learner, 0, time.perf_counter()
-    while calls < 1 or time.perf_counter() - started < seconds / 4:
-        learner, _ = program.device.update(learner, state.ring, state.key, np.int32(step + calls))
-        jax.block_until_ready(learner)
-        calls += 1
-    update_ms = 1000 * (time.perf_counter() - started) / (calls * program.device.num_updates)
-
-    state, before, steps = state._replace(learner=learner), _updates(learner), 0
-    started, cpu_started = time.perf_counter(), time.process_time()
-    while time.perf_counter() - started < seconds:
-        advance = program.advance(state, step, block)
-        if advance.failure is not None:
-            raise advance.failure
-        state, step, steps = advance.state, step + block, steps + block
-    jax.block_until_ready(state)
-    elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
-    updates = _updates(state.learner) - before
-    program.close()
-    return Timing(steps, updates, elapsed, cpu_elapsed, first), update_ms
-
-
-def _full(state: Any) -> Any:
-    """The state with a ring that is full, of noise, with all of its pages in memory."""
-    import jax
-    import jax.numpy as jnp
-
-    def fill(ring: Any) -> Any:
-        shape = ring.observation.shape
-        return ring._replace(
-            observation=ring.observation + (jax.lax.broadcasted_iota(jnp.uint8, shape, 3) * 7),
-            size=jnp.full_like(ring.size, ring.length),
-            age=jnp.full_like(ring.age, 100),
-            returns=jnp.zeros_like(ring.returns),
-        )
-
-    return state._replace(ring=jax.jit(fill, donate_argnums=0)(state.ring))
-
-
-def _updates(learner: Any) -> int:
-    """Updates made so far, as the optimiser has counted them."""
-    return int(np.asarray(learner.optimiser[0].count)[0])
-
-
 def measure_here(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """One contestant's measurement, in this process."""
     if name in SAIL_AGENTS:
@@ -121,12 +62,13 @@ def measure_here(name: str, options: argparse.Namespace) -> dict[str, Any]:
         timing, update_ms = time_sail(config, options.seconds)
     else:
         config = configure("dqn", options.game, options.transitions)
-        timing, update_ms = time_sb3(config, sb3_variants(config)[name], min(2, CORES), options.seconds)
+        timing, update_ms = time_sb3(config, sb3_variants(config)[name], options.seconds)
     if timing.updates * config.learning.update_period != timing.steps:
         raise RuntimeError(f"{timing.updates} updates in {timing.steps} steps is not the work that was agreed.")
     return {
         "frames_per_second": FRAME_SKIP * timing.rate,
         "updates_per_second": timing.updates / timing.seconds,
+        "ms_per_update": 1000 * timing.seconds / timing.updates,
         "update_alone_ms": update_ms,
         "steps": timing.steps,
         "updates": timing.updates,
@@ -174,7 +116,7 @@ def measure_apart(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def summarise(name: str, label: str, rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The medians of a contestant's rounds, and all of them."""
-    keys = ("frames_per_second", "updates_per_second", "update_alone_ms", "start_seconds")
+    keys = ("frames_per_second", "updates_per_second", "ms_per_update", "update_alone_ms", "start_seconds")
     medians = {key: statistics.median(one[key] for one in rounds) for key in keys}
     peak = max(one["peak_gib"] for one in rounds)
     return {"name": name, "label": label, **medians, "peak_gib": peak, "rounds": list(rounds)}
@@ -203,7 +145,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def show(report: dict[str, Any]) -> None:
     """The tables."""
     table = Table("contestant", title=f"{report['game']} on the CPU, {report['transitions']:,} transitions in memory")
-    for heading in ("frames/s", "min .. max", "updates/s", "update alone, ms", "peak, GiB", "start, s"):
+    for heading in ("frames/s", "min .. max", "updates/s", "ms/update", "alone", "peak, GiB", "start, s"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in report["results"]:
         rates = [one["frames_per_second"] for one in row["rounds"]]
@@ -213,6 +155,7 @@ def show(report: dict[str, Any]) -> None:
             f"{row['frames_per_second']:,.0f}",
             spread,
             f"{row['updates_per_second']:.1f}",
+            f"{row['ms_per_update']:.1f}",
             f"{row['update_alone_ms']:.1f}",
             f"{row['peak_gib']:.2f}",
             f"{row['start_seconds']:.0f}",
@@ -256,7 +199,10 @@ def parse(names: Sequence[str]) -> argparse.Namespace:
 def main() -> None:
     """Measures everyone, prints the tables, and writes the JSON."""
     variants = sb3_variants(configure("dqn", "Pong", 100_000))
-    labels = {**{agent: f"sail {agent}" for agent in SAIL_AGENTS}, **{k: f"SB3, {v.label}" for k, v in variants.items()}}
+    labels = {
+        **{agent: f"sail {agent}" for agent in SAIL_AGENTS},
+        **{k: f"SB3, {v.label}" for k, v in variants.items()},
+    }
     # In turns: sail, Stable-Baselines3, sail, ...
     turns = itertools.chain(*itertools.zip_longest(SAIL_AGENTS, variants))
     options = parse([name for name in turns if name])
@@ -271,8 +217,9 @@ def main() -> None:
         "game": options.game,
         "transitions": options.transitions,
         "seconds": options.seconds,
-        "torch_threads": min(2, CORES),
         "settings": config_to_tree(configure("sail-dqn", options.game, options.transitions)),
+        "results": [],
+        "ratios": [],
         "failures": [],
     }
     if os.getloadavg()[0] > CORES / 4:
@@ -289,11 +236,11 @@ def main() -> None:
             measured[name].append(one)
             rate, peak = one["frames_per_second"], one["peak_gib"]
             console.print(f"{i + 1}/{options.rounds} {labels[name]}: {rate:,.0f} frames/s, {peak:.2f} GiB at most")
-    report["results"] = [summarise(name, labels[name], rounds) for name, rounds in measured.items() if rounds]
-    report["ratios"] = compare(report["results"])
-    report["load_average_at_end"] = os.getloadavg()
+            report["results"] = [summarise(name, labels[name], rounds) for name, rounds in measured.items() if rounds]
+            report["ratios"] = compare(report["results"])
+            report["load_average_at_end"] = os.getloadavg()
+            options.out.write_text(json.dumps(report, indent=1) + "\n")
     show(report)
-    options.out.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

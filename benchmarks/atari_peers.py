@@ -1,13 +1,13 @@
-"""Stable-Baselines3's DQN on an Atari game, under sail's protocol and at sail's work.
+"""sail and Stable-Baselines3's DQN on an Atari game: the same work under the same protocol, timed in the same way.
 
-Every setting comes from the `sail.config.Config` that sail itself is timed with. torch, stable_baselines3, gymnasium
-and ale_py are imported only by the functions that need them.
+Every setting comes from one `sail.config.Config`. torch, stable_baselines3, gymnasium, ale_py and jax are imported only
+by the functions that need them, so that neither side carries the other's libraries in its memory.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,20 +30,27 @@ class SB3Variant:
     in_processes: bool = False
     """Whether every environment has a process of its own."""
     fused_adam: bool = False
+    threads: int = min(2, CORES)
+    """Of torch. Two wait for each other, which costs much where others use the machine."""
 
 
 def sb3_variants(config: Config) -> dict[str, SB3Variant]:
     """As it comes; with the buffer that takes half; and with what else could make it faster, here and in processes."""
     period = config.learning.update_period
-    few, many = 4 * CORES, 2 * CORES
+    envs, workers = 4 * CORES, 2 * CORES
+    here = SB3Variant(f"{envs} envs, {12 * envs}-step rounds, lean, fused Adam", envs, 12 * envs, True, False, True)
     return {
         "sb3": SB3Variant("as it comes: 1 env", 1, period),
-        "sb3-lean": SB3Variant("1 env, lean buffer", 1, period, lean=True),
-        "sb3-envs": SB3Variant(
-            f"{few} envs, {4 * few}-step rounds, lean buffer, fused Adam", few, 4 * few, lean=True, fused_adam=True
-        ),
+        "sb3-lean": SB3Variant("1 env, lean", 1, period, lean=True),
+        "sb3-envs": here,
+        "sb3-envs-1": replace(here, label=f"{here.label}; 1 thread", threads=1),
         "sb3-processes": SB3Variant(
-            f"{many} envs in processes, {8 * many}-step rounds, fused Adam", many, 8 * many, False, True, True
+            f"{workers} envs in processes, {24 * workers}-step rounds, lean, fused Adam",
+            workers,
+            24 * workers,
+            lean=True,
+            in_processes=True,
+            fused_adam=True,
         ),
     }
 
@@ -68,11 +75,11 @@ def make_env(settings: AtariSettings) -> Any:
     return ClipRewardEnv(FrameStackObservation(env, settings.stack, padding_type="zero"))
 
 
-def time_sb3(config: Config, variant: SB3Variant, threads: int, seconds: float) -> tuple[Timing, float]:
+def time_sb3(config: Config, variant: SB3Variant, seconds: float) -> tuple[Timing, float]:
     """The whole loop past the start of learning with a full buffer, and the milliseconds of an update alone."""
     import torch
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(variant.threads)
     torch.set_flush_denormal(True)  # as XLA does
     began = time.perf_counter()
     model = _model(config, variant)
@@ -144,3 +151,61 @@ def _update_alone(model: Any, batch_size: int, seconds: float) -> float:
         model.train(gradient_steps=2, batch_size=batch_size)
         made += 2
     return 1000 * (time.perf_counter() - started) / made
+
+
+def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
+    """The whole loop past the start of learning with a full ring, and the milliseconds of an update alone."""
+    import jax
+
+    from sail.training.host import HostProgram
+
+    began = time.perf_counter()
+    program = HostProgram(config)
+    state = full(program.init())
+    step, block = config.learning.starts, config.block_steps
+    state = program.advance(state, step, 2 * block).state
+    step += 2 * block
+    jax.block_until_ready(state)
+    first = time.perf_counter() - began
+
+    learner, calls, started = state.learner, 0, time.perf_counter()
+    while calls < 1 or time.perf_counter() - started < seconds / 4:
+        learner, _ = program.device.update(learner, state.ring, state.key, np.int32(step + calls))
+        jax.block_until_ready(learner)
+        calls += 1
+    update_ms = 1000 * (time.perf_counter() - started) / (calls * program.device.num_updates)
+
+    state, before, steps = state._replace(learner=learner), _updates(learner), 0
+    started, cpu_started = time.perf_counter(), time.process_time()
+    while time.perf_counter() - started < seconds:
+        advance = program.advance(state, step, block)
+        if advance.failure is not None:
+            raise advance.failure
+        state, step, steps = advance.state, step + block, steps + block
+    jax.block_until_ready(state)
+    elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
+    updates = _updates(state.learner) - before
+    program.close()
+    return Timing(steps, updates, elapsed, cpu_elapsed, first), update_ms
+
+
+def full(state: Any) -> Any:
+    """The state with a ring that is full, of noise, with all of its pages in memory."""
+    import jax
+    import jax.numpy as jnp
+
+    def fill(ring: Any) -> Any:
+        shape = ring.observation.shape
+        return ring._replace(
+            observation=ring.observation + (jax.lax.broadcasted_iota(jnp.uint8, shape, 3) * 7),
+            size=jnp.full_like(ring.size, ring.length),
+            age=jnp.full_like(ring.age, 100),
+            returns=jnp.zeros_like(ring.returns),
+        )
+
+    return state._replace(ring=jax.jit(fill, donate_argnums=0)(state.ring))
+
+
+def _updates(learner: Any) -> int:
+    """Updates made so far, as the optimiser has counted them."""
+    return int(np.asarray(learner.optimiser[0].count)[0])

@@ -1,8 +1,10 @@
-"""LunarLander: SAIL-DQN lands between the flags (a mean return of at least 200) after two minutes of practice.
+"""LunarLander: SAIL-DQN lands between the flags (a mean return of at least 200) after a minute and a half.
 
 python examples/lunar_lander.py
 
-MEASURED
+Measured on 2 CPU cores: 250,000 steps in about 80 s. Seeds 0 to 2, which the settings were chosen on, ended at 278, 279
+and 246 (50 landings each); the fresh seeds 3 to 5 at 268, 263 and 198: one just short of it. Plain DQN (agent="dqn")
+with the same settings was at -24 after 120,000 steps, where SAIL-DQN was at 237 (2 seeds each).
 """
 
 from __future__ import annotations
@@ -28,8 +30,6 @@ def main(steps: int = 250_000, out: str | None = None, seed: int = 0) -> None:
     )
     for row in run.metrics():
         print(f"step {row['step']:>7,}  evaluation return {row['eval_return']:7.1f}  after {row['seconds']:.0f} s")
-    print(f"Trained for {run.summary()['seconds']:.0f} s.")
-
     verdict = sail.load(run).evaluate(episodes=50)
     solved = "solved" if verdict["success_rate"] else "not solved (200 is)"
     print(f"50 more landings: a mean return of {verdict['mean_return']:.1f}, {solved}.")

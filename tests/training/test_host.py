@@ -487,7 +487,7 @@ def test_an_environment_that_raises_stops_the_run_which_goes_on_when_it_is_well(
     run = sail.resume(out, reporter=heard)
     assert heard.notes == [
         "Resuming at step 1,000.",
-        "The replay ring was not saved: filling it with 1,000 new steps first, which do not count.",
+        "The replay ring is not there: filling it with 1,000 new steps first, which do not count.",
     ]
     assert min(heard.steps) > 1000 and heard.steps[-1] == 1600
     assert run.episodes()[: len(broken)] == broken
@@ -565,7 +565,7 @@ def test_refilled_steps_are_those_of_the_policy_and_count_for_nothing(pools: Cal
     assert trained.updates() == [50]
     program = program_of(config)
     state = program.restore(program.saved(trained.state), {"step": 200}, notes.append)
-    assert notes == ["The replay ring was not saved: filling it with 100 new steps first, which do not count."]
+    assert notes == ["The replay ring is not there: filling it with 100 new steps first, which do not count."]
     ring = jax.tree.map(lambda x: np.asarray(x[0]), state.ring)
     told = made[-1].told(int(program._rounds[0]) - 200)
     assert_ring_holds(ring, told)

@@ -27,6 +27,7 @@ from sail.training.host_device import DeviceSide, HostState, Saved
 from sail.training.host_evaluation import evaluate_seed
 from sail.training.journal import DamagedJournalError, Journal
 from sail.training.learner import Diagnostics
+from sail.training.parcels import pack
 from sail.training.program import Advance, Scores, make_agent
 
 FILL_ROWS = 8  # environments whose returns are filled in at once
@@ -207,7 +208,7 @@ class HostProgram:
         live = self._live
         rows = together(answers)
         ring, walkers, actions = self.device.act(
-            live.learner.params, live.ring, live.walkers, live.key, rows, self._rounds.copy(), epsilon
+            live.learner.params, live.ring, live.walkers, live.key, pack(rows, self._rounds, epsilon)
         )
         self._live = live._replace(ring=ring, walkers=walkers)
         ended = [self._account(seed, answers[seed]) for seed in asked]

@@ -14,6 +14,7 @@ from sail.config import Config
 from sail.envs.host import HostEnv, Rows
 from sail.exploration import epsilon_greedy
 from sail.training.learner import LearnerState
+from sail.training.parcels import Parcel, unpack
 from sail.training.program import make_learner
 from sail.training.seeds import over_seeds
 
@@ -54,7 +55,7 @@ class DeviceSide:
         self.frames_on_host = _frames_on_host(config, env)
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
-        self.act = jax.jit(over_seeds(self._act, seeds, 7), donate_argnums=(1, 2))
+        self.act = jax.jit(over_seeds(self._act, seeds, 5), donate_argnums=(1, 2))
         self.write = jax.jit(over_seeds(self._write_past, seeds, 4), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
         self.cut_off = jax.jit(over_seeds(self._cut_off, seeds, 1), donate_argnums=0)
@@ -90,9 +91,10 @@ class DeviceSide:
         return ring, Walkers(frames, jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs, jnp.int32))
 
     def _act(
-        self, params: Params, ring: replay.Ring, walkers: Walkers, key: Array, rows: Rows, count: Array, epsilon: Array
+        self, params: Params, ring: replay.Ring, walkers: Walkers, key: Array, parcel: Parcel
     ) -> tuple[replay.Ring, Walkers, Array]:
         """What rows say goes into the ring; what to do next comes out."""
+        rows, count, epsilon = unpack(parcel)
         ring, walkers = self._write(ring, walkers, rows)
         frames = walkers.frames[rows.env]
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
