@@ -1,0 +1,282 @@
+"""Learning curves on Atari games: trains a list of runs, so many at a time, and gathers their curves.
+
+    python benchmarks/atari_learning.py --set issue3 --out runs/issue3 --at-once 2
+    python benchmarks/atari_learning.py --games Pong --agents dqn sail-dqn --frames 10_000_000 --seeds 0 1 --out runs/x
+    python benchmarks/atari_learning.py --out runs/issue3 --collect --dopamine dopamine_curves.json
+
+Every run is `sail train` with its defaults, the paper's, and whatever other settings are given here; so each can be
+looked at, resumed and evaluated like any other. Started again, this skips what is done and resumes what is not.
+
+`--dopamine` is {agent: {game: [mean training return of each million frames]}}, or a folder with the files that Dopamine
+publishes (baselines/atari/data/pong.json and so on), which have every seed. Training returns are compared with training
+returns, each over the million frames before the one that is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from sail.envs.atari_settings import FRAME_SKIP
+from sail.errors import BadInputError
+from sail.training.run_folder import RunFolder
+
+MILLION = 1_000_000
+LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "seconds")
+FIELDS = ["frames", "mean_return", *LOGGED]
+COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
+PUBLISHED = "legacy/DQN"  # the paper's baseline
+
+
+class Job(NamedTuple):
+    """A run to be made."""
+
+    game: str
+    agent: str
+    frames: int
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of its folder and of its file of results."""
+        return f"{self.game}_{self.agent}_seed{self.seed}"
+
+
+SETS = {
+    "issue3": [
+        *(Job(game, "dqn", 10 * MILLION) for game in ("Pong", "Breakout", "Freeway")),
+        *(Job("Frostbite", agent, 20 * MILLION) for agent in ("dqn", "al-dqn", "sail-dqn")),
+    ]
+}
+
+
+def command(job: Job, folder: Path, settings: Sequence[str]) -> list[str] | None:
+    """What has to be run for a job now: nothing if it is done."""
+    sail = [sys.executable, "-m", "sail"]
+    if not (folder / "config.yaml").is_file():
+        train = [*sail, "train", f"atari:{job.game}", "--agent", job.agent, "--frames", str(job.frames)]
+        return [*train, "--seed", str(job.seed), "--out", str(folder), "--quiet", *settings]
+    config = RunFolder(folder).config
+    wanted = (f"atari:{job.game}", job.agent, job.seed)
+    steps = -(-job.frames // FRAME_SKIP // config.block_steps) * config.block_steps
+    if (config.env.name, config.agent_name, config.seed) != wanted or config.steps != steps:
+        sys.exit(f"{folder} is another run ({config.steps * FRAME_SKIP:,} frames): name another --out.")
+    return None if (folder / "DONE").is_file() else [*sail, "resume", str(folder), "--quiet"]
+
+
+def train(jobs: Sequence[Job], out: Path, at_once: int, minutes: float, settings: Sequence[str]) -> None:
+    """Runs the jobs until all are done or the time is up; then those that still run stop with a checkpoint."""
+    out.mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ)
+    if at_once > 1:
+        environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # they share a device's memory
+    todo = [(job, line) for job in jobs if (line := command(job, out / job.name, settings)) is not None]
+    running: dict[Job, subprocess.Popen[bytes]] = {}
+    deadline, next_word = time.monotonic() + 60 * minutes, 0.0
+    # Whoever stops this stops its children: a KeyboardInterrupt reaches `finally`, and so must a SIGTERM.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        while (todo or running) and time.monotonic() < deadline:
+            while todo and len(running) < at_once:
+                job, line = todo.pop(0)
+                print(f"{job.name}: {' '.join(line[1:])}", flush=True)
+                with (out / f"{job.name}.log").open("ab") as log:
+                    running[job] = subprocess.Popen(line, stdout=log, stderr=log, env=environment)
+            for job in [job for job, child in running.items() if child.poll() is not None]:
+                code = running.pop(job).returncode
+                print(f"{job.name}: {'done' if code == 0 else f'ended with {code}, see its log'}", flush=True)
+            if time.monotonic() > next_word:
+                next_word = time.monotonic() + 60
+                for job in running:
+                    print(f"  {job.name}: {_so_far(out / job.name)}", flush=True)
+            time.sleep(1)
+    except KeyboardInterrupt:
+        print("Stopping; the same command goes on later.", flush=True)
+    finally:
+        for child in running.values():
+            child.terminate()
+        for child in running.values():
+            child.wait()
+
+
+def _so_far(folder: Path) -> str:
+    rows = RunFolder(folder).metrics() if (folder / "config.yaml").is_file() else []
+    if not rows:
+        return "begun"
+    frames, score = rows[-1]["step"] * FRAME_SKIP / MILLION, rows[-1]["train_return"]
+    return f"{frames:.1f}M frames, mean return {'unknown' if score is None else f'{score:.1f}'}"
+
+
+class Curve(NamedTuple):
+    """What one seed of one run has learned so far."""
+
+    game: str
+    agent: str
+    seed: int
+    rows: list[dict[str, Any]]
+    source: dict[str, Any]
+
+
+def curves(out: Path) -> Iterator[Curve]:
+    """Every seed of every Atari run in a folder."""
+    for path in sorted(out.glob("*/config.yaml")):
+        try:
+            run = RunFolder(path.parent)
+        except BadInputError as error:
+            print(f"passed over: {error}", file=sys.stderr)
+            continue
+        kind, _, game = run.config.env.name.partition(":")
+        if kind != "atari":
+            continue
+        source = yaml.safe_load(path.read_text()).get("provenance") or {}
+        for seed in range(run.config.seed, run.config.seed + run.config.seeds):
+            rows = [
+                {"frames": row["step"] * FRAME_SKIP, "mean_return": row["train_return"]}
+                | {name: row.get(name) for name in LOGGED}
+                for row in run.metrics()
+                if row["seed"] == seed
+            ]
+            yield Curve(game, run.config.agent_name, seed, rows, source)
+
+
+def write_csv(curve: Curve, folder: Path) -> Path:
+    """One row for each phase, under lines that say where they come from."""
+    path = folder / f"{curve.game}_{curve.agent}_seed{curve.seed}.csv"
+    with path.open("w", newline="") as file:
+        for name in ("command", "started", "commit", "hardware", "versions"):
+            file.write(f"# {name}: {curve.source.get(name)}\n")
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows(curve.rows)
+    return path
+
+
+def score_at(rows: Sequence[dict[str, Any]], frames: int) -> float | None:
+    """The mean return of the training episodes that ended in the million frames up to `frames`."""
+    near = [row for row in rows if frames - MILLION < row["frames"] <= frames and row["episodes"]]
+    reached = any(row["frames"] >= frames for row in rows)
+    episodes = sum(row["episodes"] for row in near)
+    return sum(row["mean_return"] * row["episodes"] for row in near) / episodes if near and reached else None
+
+
+def published(path: Path, game: str) -> Any:
+    """Dopamine's curve of a game, [seeds, millions of frames]; one row, the mean, if the file has no seeds."""
+    if path.is_dir():
+        own = path / f"{game.lower()}.json"
+        if not own.is_file():
+            return None
+        seeds: dict[int, list[float]] = defaultdict(list)
+        for row in json.loads(own.read_text()):  # seed after seed, iteration after iteration
+            if row["Agent"] == PUBLISHED.partition("/")[2]:
+                seeds[row["Iteration"]].append(row["Value"])
+        full = max(len(values) for values in seeds.values())
+        return np.array([values for _, values in sorted(seeds.items()) if len(values) == full]).T
+    curve = json.loads(path.read_text())[PUBLISHED].get(game)
+    return None if curve is None else np.atleast_2d(np.array(curve, float))
+
+
+def verdict(scores: Sequence[float], theirs: Any) -> str:
+    """Whether the mean of our seeds lies between the worst and the best of the published ones."""
+    if len(theirs) < 2:
+        return "the file has no spread"
+    return "yes" if theirs.min() <= np.mean(scores) <= theirs.max() else "no"
+
+
+def table(found: Sequence[Curve], frames: int, dopamine: Path | None) -> Table:
+    """Our scores beside the published ones, at so many frames."""
+    at = f"{frames / MILLION:g}M"
+    shown = Table("game", "agent", "seeds", f"ours at {at}", f"Dopamine's DQN at {at}", "inside its seeds?")
+    for game, agent in dict.fromkeys((curve.game, curve.agent) for curve in found):
+        mine = [score_at(c.rows, frames) for c in found if (c.game, c.agent) == (game, agent)]
+        scores = [score for score in mine if score is not None]
+        ours = f"{np.mean(scores):.1f}" if scores else "not there yet"
+        if len(scores) > 1:
+            ours += f" ({min(scores):.1f} .. {max(scores):.1f})"
+        curve, theirs, inside = published(dopamine, game) if dopamine else None, "", ""
+        if curve is not None and curve.shape[1] >= frames // MILLION:
+            column = curve[:, frames // MILLION - 1]  # number 9 is of the frames from 9M to 10M
+            theirs = f"{column.mean():.1f}"
+            theirs += f" ({column.min():.1f} .. {column.max():.1f})" if len(column) > 1 else ""
+            inside = verdict(scores, column) if scores and agent == "dqn" else ""
+        shown.add_row(game, agent, f"{len(scores)} of {len(mine)}", ours, theirs, inside)
+    return shown
+
+
+def draw(found: Sequence[Curve], to: Path, dopamine: Path | None) -> None:
+    """A small panel for each game."""
+    from matplotlib.figure import Figure
+
+    games = list(dict.fromkeys(curve.game for curve in found))
+    columns = min(len(games), 3)
+    figure = Figure(figsize=(4 * columns, 3 * -(-len(games) // columns)), layout="constrained")
+    for i, game in enumerate(games):
+        axes = figure.add_subplot(-(-len(games) // columns), columns, i + 1, title=game, xlabel="million frames")
+        axes.set_ylabel("mean training return")
+        mine = [curve for curve in found if curve.game == game and curve.rows]
+        last = max((curve.rows[-1]["frames"] / MILLION for curve in mine), default=1)
+        theirs = published(dopamine, game) if dopamine else None
+        if theirs is not None:
+            x = np.arange(1, theirs.shape[1] + 1)
+            axes.plot(x, theirs.mean(axis=0), color="#9aa5b1", ls="--", lw=1.5, label="Dopamine's DQN")
+            if len(theirs) > 1:
+                axes.fill_between(x, theirs.min(axis=0), theirs.max(axis=0), color="#9aa5b1", alpha=0.25, lw=0)
+        labelled: set[str] = set()
+        for curve in mine:
+            rows = [row for row in curve.rows if row["mean_return"] is not None]
+            label = None if curve.agent in labelled else curve.agent
+            labelled.add(curve.agent)
+            x, y = ([row[key] for row in rows] for key in ("frames", "mean_return"))
+            axes.plot(np.array(x) / MILLION, y, color=COLOURS.get(curve.agent, "#1b2733"), lw=1.8, label=label)
+        axes.set_xlim(0, last)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=8)
+    figure.savefig(to, dpi=150)
+
+
+def main() -> None:
+    """Trains what is asked for, and writes down what there is."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], allow_abbrev=False)
+    parser.add_argument("--out", type=Path, required=True, help="folder of the run folders")
+    parser.add_argument("--set", choices=SETS, help="a list of runs by its name")
+    parser.add_argument("--games", nargs="+", default=[])
+    parser.add_argument("--agents", nargs="+", default=["dqn"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--frames", type=int, default=10 * MILLION)
+    parser.add_argument("--at-once", type=int, default=1, help="runs that train side by side")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="stop with checkpoints after this long")
+    parser.add_argument("--collect", action="store_true", help="train nothing")
+    parser.add_argument("--dopamine", type=Path, help="published curves to compare with")
+    parser.add_argument("--at", type=int, default=10, help="millions of frames at which scores are compared")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "atari")
+    options, settings = parser.parse_known_args()
+    jobs = [*SETS.get(options.set, ())]
+    jobs += [Job(g, a, options.frames, s) for g in options.games for a in options.agents for s in options.seeds]
+    if not options.collect:
+        train(jobs, options.out, options.at_once, options.minutes, settings)
+    found = list(curves(options.out))
+    if not found:
+        sys.exit(f"There are no Atari runs in {options.out}.")
+    options.results.mkdir(parents=True, exist_ok=True)
+    for curve in found:
+        write_csv(curve, options.results)
+    draw(found, options.results / "curves.png", options.dopamine)
+    Console(width=None if sys.stdout.isatty() else 120).print(table(found, options.at * MILLION, options.dopamine))
+
+
+if __name__ == "__main__":
+    main()
