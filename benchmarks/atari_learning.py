@@ -7,9 +7,8 @@
 Every run is `sail train` with its defaults, the paper's, and whatever other settings are given here; so each can be
 looked at, resumed and evaluated like any other. Started again, this skips what is done and resumes what is not.
 
-`--dopamine` is {agent: {game: [mean training return of each million frames]}}, or a folder with the files that Dopamine
-publishes (baselines/atari/data/pong.json and so on), which have every seed. Training returns are compared with training
-returns, each over the million frames before the one that is named.
+`--dopamine` is {agent: {game: [mean training return of each million frames]}}, or a folder of the files that Dopamine
+publishes (baselines/atari/data/pong.json, ...), which have every seed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from rich.console import Console
 from rich.table import Table
 
 from sail.envs.atari_settings import FRAME_SKIP
-from sail.errors import BadInputError
 from sail.training.run_folder import RunFolder
 
 MILLION = 1_000_000
@@ -82,13 +80,12 @@ def command(job: Job, folder: Path, settings: Sequence[str]) -> list[str] | None
 def train(jobs: Sequence[Job], out: Path, at_once: int, minutes: float, settings: Sequence[str]) -> None:
     """Runs the jobs until all are done or the time is up; then those that still run stop with a checkpoint."""
     out.mkdir(parents=True, exist_ok=True)
-    environment = dict(os.environ)
-    if at_once > 1:
-        environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # they share a device's memory
+    # Side by side they share a device's memory.
+    environment = {**({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if at_once > 1 else {}), **os.environ}
     todo = [(job, line) for job in jobs if (line := command(job, out / job.name, settings)) is not None]
     running: dict[Job, subprocess.Popen[bytes]] = {}
-    deadline, next_word = time.monotonic() + 60 * minutes, 0.0
-    # Whoever stops this stops its children: a KeyboardInterrupt reaches `finally`, and so must a SIGTERM.
+    deadline = time.monotonic() + 60 * minutes
+    # Whoever stops this stops its children, once (a second signal would cost them their checkpoints).
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         while (todo or running) and time.monotonic() < deadline:
@@ -96,30 +93,17 @@ def train(jobs: Sequence[Job], out: Path, at_once: int, minutes: float, settings
                 job, line = todo.pop(0)
                 print(f"{job.name}: {' '.join(line[1:])}", flush=True)
                 with (out / f"{job.name}.log").open("ab") as log:
-                    running[job] = subprocess.Popen(line, stdout=log, stderr=log, env=environment)
+                    running[job] = subprocess.Popen(line, stdout=log, stderr=log, env=environment, process_group=0)
             for job in [job for job, child in running.items() if child.poll() is not None]:
                 code = running.pop(job).returncode
                 print(f"{job.name}: {'done' if code == 0 else f'ended with {code}, see its log'}", flush=True)
-            if time.monotonic() > next_word:
-                next_word = time.monotonic() + 60
-                for job in running:
-                    print(f"  {job.name}: {_so_far(out / job.name)}", flush=True)
             time.sleep(1)
     except KeyboardInterrupt:
         print("Stopping; the same command goes on later.", flush=True)
     finally:
-        for child in running.values():
-            child.terminate()
-        for child in running.values():
-            child.wait()
-
-
-def _so_far(folder: Path) -> str:
-    rows = RunFolder(folder).metrics() if (folder / "config.yaml").is_file() else []
-    if not rows:
-        return "begun"
-    frames, score = rows[-1]["step"] * FRAME_SKIP / MILLION, rows[-1]["train_return"]
-    return f"{frames:.1f}M frames, mean return {'unknown' if score is None else f'{score:.1f}'}"
+        for stop in (subprocess.Popen.terminate, subprocess.Popen.wait):
+            for child in running.values():
+                stop(child)
 
 
 class Curve(NamedTuple):
@@ -135,16 +119,10 @@ class Curve(NamedTuple):
 def curves(out: Path) -> Iterator[Curve]:
     """Every seed of every Atari run in a folder."""
     for path in sorted(out.glob("*/config.yaml")):
-        try:
-            run = RunFolder(path.parent)
-        except BadInputError as error:
-            print(f"passed over: {error}", file=sys.stderr)
-            continue
+        run = RunFolder(path.parent)
         kind, _, game = run.config.env.name.partition(":")
-        if kind != "atari":
-            continue
         source = yaml.safe_load(path.read_text()).get("provenance") or {}
-        for seed in range(run.config.seed, run.config.seed + run.config.seeds):
+        for seed in range(run.config.seed, run.config.seed + run.config.seeds) if kind == "atari" else ():
             rows = [
                 {"frames": row["step"] * FRAME_SKIP, "mean_return": row["train_return"]}
                 | {name: row.get(name) for name in LOGGED}
@@ -154,7 +132,7 @@ def curves(out: Path) -> Iterator[Curve]:
             yield Curve(game, run.config.agent_name, seed, rows, source)
 
 
-def write_csv(curve: Curve, folder: Path) -> Path:
+def write_csv(curve: Curve, folder: Path) -> None:
     """One row for each phase, under lines that say where they come from."""
     path = folder / f"{curve.game}_{curve.agent}_seed{curve.seed}.csv"
     with path.open("w", newline="") as file:
@@ -163,7 +141,6 @@ def write_csv(curve: Curve, folder: Path) -> Path:
         writer = csv.DictWriter(file, FIELDS)
         writer.writeheader()
         writer.writerows(curve.rows)
-    return path
 
 
 def score_at(rows: Sequence[dict[str, Any]], frames: int) -> float | None:
@@ -178,30 +155,21 @@ def published(path: Path, game: str) -> Any:
     """Dopamine's curve of a game, [seeds, millions of frames]; one row, the mean, if the file has no seeds."""
     if path.is_dir():
         own = path / f"{game.lower()}.json"
-        if not own.is_file():
-            return None
         seeds: dict[int, list[float]] = defaultdict(list)
-        for row in json.loads(own.read_text()):  # seed after seed, iteration after iteration
+        for row in json.loads(own.read_text()) if own.is_file() else []:  # seed after seed
             if row["Agent"] == PUBLISHED.partition("/")[2]:
                 seeds[row["Iteration"]].append(row["Value"])
-        full = max(len(values) for values in seeds.values())
-        return np.array([values for _, values in sorted(seeds.items()) if len(values) == full]).T
+        full = max((len(values) for values in seeds.values()), default=0)
+        return None if not full else np.array([values for _, values in sorted(seeds.items()) if len(values) == full]).T
     curve = json.loads(path.read_text())[PUBLISHED].get(game)
     return None if curve is None else np.atleast_2d(np.array(curve, float))
-
-
-def verdict(scores: Sequence[float], theirs: Any) -> str:
-    """Whether the mean of our seeds lies between the worst and the best of the published ones."""
-    if len(theirs) < 2:
-        return "the file has no spread"
-    return "yes" if theirs.min() <= np.mean(scores) <= theirs.max() else "no"
 
 
 def table(found: Sequence[Curve], frames: int, dopamine: Path | None) -> Table:
     """Our scores beside the published ones, at so many frames."""
     at = f"{frames / MILLION:g}M"
     shown = Table("game", "agent", "seeds", f"ours at {at}", f"Dopamine's DQN at {at}", "inside its seeds?")
-    for game, agent in dict.fromkeys((curve.game, curve.agent) for curve in found):
+    for game, agent in dict.fromkeys((c.game, c.agent) for c in found):
         mine = [score_at(c.rows, frames) for c in found if (c.game, c.agent) == (game, agent)]
         scores = [score for score in mine if score is not None]
         ours = f"{np.mean(scores):.1f}" if scores else "not there yet"
@@ -212,7 +180,9 @@ def table(found: Sequence[Curve], frames: int, dopamine: Path | None) -> Table:
             column = curve[:, frames // MILLION - 1]  # number 9 is of the frames from 9M to 10M
             theirs = f"{column.mean():.1f}"
             theirs += f" ({column.min():.1f} .. {column.max():.1f})" if len(column) > 1 else ""
-            inside = verdict(scores, column) if scores and agent == "dqn" else ""
+            if scores and agent == "dqn":
+                known = "yes" if column.min() <= np.mean(scores) <= column.max() else "no"
+                inside = known if len(column) > 1 else "the file has no spread"
         shown.add_row(game, agent, f"{len(scores)} of {len(mine)}", ours, theirs, inside)
     return shown
 
@@ -222,29 +192,26 @@ def draw(found: Sequence[Curve], to: Path, dopamine: Path | None) -> None:
     from matplotlib.figure import Figure
 
     games = list(dict.fromkeys(curve.game for curve in found))
-    columns = min(len(games), 3)
-    figure = Figure(figsize=(4 * columns, 3 * -(-len(games) // columns)), layout="constrained")
-    for i, game in enumerate(games):
-        axes = figure.add_subplot(-(-len(games) // columns), columns, i + 1, title=game, xlabel="million frames")
-        axes.set_ylabel("mean training return")
-        mine = [curve for curve in found if curve.game == game and curve.rows]
-        last = max((curve.rows[-1]["frames"] / MILLION for curve in mine), default=1)
+    across, down = min(len(games), 3), -(-len(games) // 3)
+    figure = Figure(figsize=(4 * across, 3 * down), layout="constrained")
+    for i, game in enumerate(games, 1):
+        axes = figure.add_subplot(down, across, i, title=game, xlabel="million frames", ylabel="mean training return")
         theirs = published(dopamine, game) if dopamine else None
         if theirs is not None:
-            x = np.arange(1, theirs.shape[1] + 1)
-            axes.plot(x, theirs.mean(axis=0), color="#9aa5b1", ls="--", lw=1.5, label="Dopamine's DQN")
-            if len(theirs) > 1:
-                axes.fill_between(x, theirs.min(axis=0), theirs.max(axis=0), color="#9aa5b1", alpha=0.25, lw=0)
-        labelled: set[str] = set()
-        for curve in mine:
-            rows = [row for row in curve.rows if row["mean_return"] is not None]
-            label = None if curve.agent in labelled else curve.agent
-            labelled.add(curve.agent)
-            x, y = ([row[key] for row in rows] for key in ("frames", "mean_return"))
-            axes.plot(np.array(x) / MILLION, y, color=COLOURS.get(curve.agent, "#1b2733"), lw=1.8, label=label)
-        axes.set_xlim(0, last)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8)
+            millions, grey = np.arange(1, theirs.shape[1] + 1), "#9aa5b1"
+            axes.plot(millions, theirs.mean(axis=0), color=grey, ls="--", label="Dopamine's DQN")
+            axes.fill_between(millions, theirs.min(axis=0), theirs.max(axis=0), color=grey, alpha=0.25, lw=0)
+        mine = [(curve, [row for row in curve.rows if row["mean_return"] is not None]) for curve in found]
+        mine = [(curve, rows) for curve, rows in mine if curve.game == game and rows]
+        for agent in dict.fromkeys(curve.agent for curve, _ in mine):
+            label: str | None = agent
+            for rows in [rows for curve, rows in mine if curve.agent == agent]:
+                frames = np.array([row["frames"] for row in rows]) / MILLION
+                returns = [row["mean_return"] for row in rows]
+                axes.plot(frames, returns, color=COLOURS.get(agent, "#1b2733"), label=label)
+                label = None
+        axes.set_xlim(0, max((rows[-1]["frames"] / MILLION for _, rows in mine), default=1))
+        axes.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=8)
     figure.savefig(to, dpi=150)
 
 

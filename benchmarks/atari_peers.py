@@ -190,15 +190,15 @@ def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
 
 
 def full(state: Any) -> Any:
-    """The state with a ring that is full, of noise, with all of its pages in memory."""
+    """The state with a ring that is full, of stripes, with all of its pages in memory."""
     import jax
     import jax.numpy as jnp
 
     def fill(ring: Any) -> Any:
-        shape = ring.observation.shape
+        rows = jax.lax.broadcasted_iota(jnp.uint8, ring.observation.shape, 3)  # of [seeds, envs, slots, 84, 84]
         return ring._replace(
-            observation=ring.observation + (jax.lax.broadcasted_iota(jnp.uint8, shape, 3) * 7),
-            size=jnp.full_like(ring.size, ring.length),
+            observation=ring.observation + 7 * rows,
+            size=jnp.full_like(ring.size, ring.action.shape[-1]),
             age=jnp.full_like(ring.age, 100),
             returns=jnp.zeros_like(ring.returns),
         )

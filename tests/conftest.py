@@ -20,7 +20,7 @@ TINY: dict[str, Any] = {
     "steps": 1600,
     "agent": {"hidden": (16,)},
     "replay": {"capacity": 1600},
-    "learning": {"num_envs": 4, "starts": 200, "target_period": 200},
+    "learning": {"num_envs": 4, "starts": 200, "update_period": 4, "target_period": 200},
     "exploration": {"decay_steps": 800},
     "evaluation": {"period": 400, "episodes": 2},
     "checkpoint": {"seconds": 0},

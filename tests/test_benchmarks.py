@@ -13,10 +13,14 @@ import pytest
 
 from sail.config import make_config
 from sail.envs.settings import KeyDoorTreasureSettings
+from sail.training.run_folder import RunFolder
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import atari_cpu  # noqa: E402
+import atari_learning  # noqa: E402
+import atari_speed  # noqa: E402
 from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules, gymnasium_env  # noqa: E402
 from peers import TorchLoop, sb3_variants, time_sb3  # noqa: E402
 
@@ -147,3 +151,235 @@ def test_the_torch_loop_knows_the_returns_of_the_episodes_that_ended():
     before = np.flatnonzero(ends) - 1
     np.testing.assert_allclose(finished[before], 0.99, rtol=1e-6)
     assert np.isneginf(loop.returns[loop.episode_began : loop.steps]).all()
+
+
+# Atari on the CPU -----------------------------------------------------------------------------------------------------
+
+
+def rates(frames, peak):
+    keys = ("updates_per_second", "ms_per_update", "update_alone_ms", "start_seconds")
+    return {"frames_per_second": frames, "peak_gib": peak, **dict.fromkeys(keys, 1.0)}
+
+
+def test_the_cpu_comparison_takes_the_fastest_and_the_leanest_peer():
+    rows = [
+        atari_cpu.summarise("dqn", "", [rates(300, 1.0), rates(500, 1.2), rates(310, 1.1)]),
+        atari_cpu.summarise("sb3", "", [rates(200, 6.0)]),
+        atari_cpu.summarise("sb3-lean", "", [rates(100, 3.0)]),
+    ]
+    assert (rows[0]["frames_per_second"], rows[0]["peak_gib"]) == (310, 1.2)
+    fastest, leanest = atari_cpu.compare(rows)
+    assert "(sb3)" in fastest["against"] and "(sb3-lean)" in leanest["against"]
+    assert (fastest["speed_ratio"], fastest["memory_ratio"]) == pytest.approx((1.55, 0.2))
+    assert (leanest["speed_ratio"], leanest["memory_ratio"]) == pytest.approx((3.1, 0.4))
+    assert atari_cpu.compare(rows[:1]) == []
+
+
+def test_memory_is_that_of_all_processes_of_a_session(tmp_path):
+    for pid, session, pages in ((10, 10, 5), (11, 10, 7), (12, 99, 1000)):
+        (tmp_path / str(pid)).mkdir()
+        fields = ["S", "1", "1", str(session), *["0"] * 17, str(pages), "0"]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (odd ) name) {' '.join(fields)}\n")
+    assert atari_cpu.session_rss(10, tmp_path) == 12 * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
+def test_a_session_that_exists_has_memory():
+    assert atari_cpu.session_rss(os.getsid(0)) > 1_000_000
+
+
+def test_the_ring_is_full_before_it_is_measured():
+    pytest.importorskip("ale_py")
+    from atari_peers import full
+
+    from sail.training.host import HostProgram
+
+    config = make_config("atari:Pong", "dqn", {"replay": {"capacity": 64}, "learning": {"num_envs": 2}})
+    state = full(HostProgram(config).init())
+    assert np.asarray(state.ring.size).tolist() == [[32, 32]]
+    assert (np.asarray(state.ring.observation) != 0).mean() > 0.9
+
+
+class Buffer:
+    """The parts of Stable-Baselines3's replay buffer that are filled."""
+
+    def __init__(self, lean):
+        self.optimize_memory_usage, self.pos, self.full = lean, 3, False
+        self.observations = np.zeros((50, 2, 4, 84, 84), np.uint8)
+        if not lean:
+            self.next_observations = np.zeros_like(self.observations)
+        self.actions, self.rewards, self.dones, self.timeouts = (np.ones((50, 2)) for _ in range(4))
+
+
+@pytest.mark.parametrize("lean", [False, True])
+def test_the_peers_buffer_is_full_before_it_is_measured(lean):
+    from atari_peers import fill
+
+    buffer = Buffer(lean)
+    fill(buffer)
+    assert (buffer.pos, buffer.full) == (0, True)
+    assert (buffer.observations != 0).mean(axis=(1, 2, 3, 4)).min() > 0.9
+    assert buffer.dones.sum() == buffer.rewards.sum() == 0
+
+
+def test_every_way_of_using_stable_baselines_makes_one_update_for_four_steps():
+    config = atari_cpu.configure("dqn", "Pong", 100_000)
+    from atari_peers import sb3_variants as atari_variants
+
+    for variant in atari_variants(config).values():
+        assert variant.steps_per_round % (4 * variant.num_envs) == 0 or variant.num_envs == 1
+        assert variant.steps_per_round % 4 == 0
+    assert (config.agent.network, config.agent.loss, config.optimiser.name) == ("nature", "huber", "adam")
+    assert (config.learning.batch_size, config.learning.update_period) == (32, 4)
+    assert (config.env.sticky, config.env.stack, config.env.noop_max) == (0.25, 4, 0)
+
+
+# Atari speed ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_prototypes_rate_is_the_best_after_its_first_line():
+    lines = [
+        "  20 s    0.42M frames  90,000 frames/s  episodes 0  mean of last 100 0.0",
+        "  40 s    1.60M frames    59012 frames/s  episodes 9  mean of last 100 -20.3",
+        "something else",
+        "  60 s    2.90M frames    66123 frames/s  episodes 30  mean of last 100 -20.1",
+    ]
+    assert atari_speed.prototype_rate(lines) == 66123
+    assert atari_speed.prototype_rate(lines[:1]) is None
+    assert atari_speed.result_of("prototype", lines[:1]) is None
+
+
+def test_results_are_found_among_other_lines_and_compared():
+    assert atari_speed.result_of("dqn", ["a warning", '{"achieved": 5}', ""]) == {"achieved": 5}
+    assert atari_speed.result_of("dqn", ["a warning"]) is None
+    found = {"sail-dqn": {"achieved": 90}, "dqn": {"achieved": 100}, "prototype": {"achieved": 60}}
+    assert atari_speed.ratios(found) == {"sail-dqn to dqn": 0.9, "sail-dqn to the prototype": 1.5}
+    assert atari_speed.device_slug("NVIDIA H200") == "h200" and atari_speed.device_slug("cpu") == "cpu"
+
+
+def test_a_child_that_hangs_or_fails_is_told_from_one_that_ends():
+    python = [sys.executable, "-u", "-c"]
+    assert atari_speed.run_child([*python, "print(1); print(2)"], 60) == (["1", "2"], None)
+    assert atari_speed.run_child([*python, "print(1); raise SystemExit(3)"], 60) == (["1"], "it ended with 3")
+    lines, failure = atari_speed.run_child([*python, "import time; print(1); time.sleep(100)"], 3)
+    assert lines == ["1"] and failure == "it ran past its limit of 3 s"
+
+
+# Atari learning -------------------------------------------------------------------------------------------------------
+
+
+def make_run(folder, game="Pong", agent="dqn", scores=(-20.0, -10.0), seeds=1):
+    """A run folder with a phase of a million frames for each score."""
+    overrides = {"steps": 250_000 * max(len(scores), 1), "seeds": seeds}
+    source = {"command": "sail train", "commit": "abc", "hardware": {"cpu": "a"}}
+    run = RunFolder.create(folder, make_config(f"atari:{game}", agent, overrides), source)
+    for phase, score in enumerate(scores, 1):
+        rows = [
+            {"step": 250_000 * phase, "seed": seed, "episodes": 4, "train_return": score + seed, "max_q": 0.5}
+            for seed in range(seeds)
+        ]
+        run.append("metrics.jsonl", rows)
+    return run
+
+
+def test_curves_become_files_with_their_origin(tmp_path):
+    make_run(tmp_path / "runs" / "a", scores=(-20.0, -10.0), seeds=2)
+    make_run(tmp_path / "runs" / "b", agent="sail-dqn", scores=())
+    first, second, empty = atari_learning.curves(tmp_path / "runs")
+    assert [(c.game, c.agent, c.seed) for c in (first, second)] == [("Pong", "dqn", 0), ("Pong", "dqn", 1)]
+    assert [row["mean_return"] for row in second.rows] == [-19.0, -9.0]
+    assert (empty.agent, empty.rows) == ("sail-dqn", [])
+    atari_learning.write_csv(first, tmp_path)
+    lines = (tmp_path / "Pong_dqn_seed0.csv").read_text().splitlines()
+    assert {"# commit: abc", "# command: sail train", "# hardware: {'cpu': 'a'}"} <= set(lines)
+    head = next(i for i, line in enumerate(lines) if line.startswith("frames,mean_return,episodes,max_q,bonus"))
+    assert [line.split(",")[:4] for line in lines[head + 1 :]] == [
+        ["1000000", "-20.0", "4", "0.5"],
+        ["2000000", "-10.0", "4", "0.5"],
+    ]
+
+
+def test_a_score_is_that_of_the_episodes_of_the_last_million_frames():
+    rows = [
+        {"frames": 1_000_000, "mean_return": 9.0, "episodes": 5},
+        {"frames": 1_500_000, "mean_return": 1.0, "episodes": 1},
+        {"frames": 2_000_000, "mean_return": 4.0, "episodes": 2},
+        {"frames": 3_000_000, "mean_return": None, "episodes": 0},
+    ]
+    assert atari_learning.score_at(rows, 2_000_000) == 3.0
+    assert atari_learning.score_at(rows, 3_000_000) is None  # no episode ended
+    assert atari_learning.score_at(rows[:2], 2_000_000) is None  # not there yet
+
+
+def dopamine_folder(folder, *seeds):
+    """Files as Dopamine publishes them; the last seed of each agent has one iteration too many."""
+    rows = [
+        {"Iteration": i, "Value": value, "Agent": agent}
+        for agent in ("DQN", "C51")
+        for curve in (*seeds[:-1], [*seeds[-1], 0.0])
+        for i, value in enumerate(curve)
+    ]
+    (folder / "pong.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_published_curves_are_read_with_and_without_seeds(tmp_path):
+    means = tmp_path / "means.json"
+    means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.0]}}))
+    assert atari_learning.published(means, "Pong").tolist() == [[-20.0, -12.0]]
+    assert atari_learning.published(means, "Breakout") is None
+    folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
+    assert atari_learning.published(folder, "Pong").tolist() == [[-20.0, -12.0], [-19.0, -8.0]]
+    assert atari_learning.published(folder, "Breakout") is None
+
+
+@pytest.mark.parametrize(
+    ("score", "seeds", "inside"),
+    [
+        (-10.0, [[-20.0, -12.0], [-19.0, -8.0]], "yes"),
+        (-7.0, [[-20.0, -12.0], [-19.0, -8.0]], "no"),
+        (-10.0, None, "the file has no spread"),
+    ],
+)
+def test_the_table_says_whether_a_score_is_inside_the_published_ones(tmp_path, score, seeds, inside):
+    make_run(tmp_path / "runs" / "a", scores=(-20.0, score))
+    means = tmp_path / "means.json"
+    means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.0]}}))
+    reference = means if seeds is None else dopamine_folder(tmp_path, *seeds)
+    found = list(atari_learning.curves(tmp_path / "runs"))
+    shown = atari_learning.table(found, 2_000_000, reference)
+    cells = [next(iter(column.cells)) for column in shown.columns]
+    theirs = "-12.0" if seeds is None else "-10.0 (-12.0 .. -8.0)"
+    assert cells == ["Pong", "dqn", "1 of 1", f"{score:.1f}", theirs, inside]
+
+
+def test_curves_are_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    make_run(tmp_path / "runs" / "a", seeds=2)
+    make_run(tmp_path / "runs" / "b", "Freeway", "sail-dqn", scores=(1.0, 3.0, 2.0))
+    make_run(tmp_path / "runs" / "c", "Breakout", "dqn", scores=())
+    folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
+    atari_learning.draw(list(atari_learning.curves(tmp_path / "runs")), tmp_path / "curves.png", folder)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_job_is_trained_then_resumed_then_skipped(tmp_path):
+    job, folder = atari_learning.Job("Pong", "dqn", 2_000_000), tmp_path / "run"
+    line = atari_learning.command(job, folder, ["--optimiser.name", "adam"])
+    assert line[1:4] == ["-m", "sail", "train"] and line[-2:] == ["--optimiser.name", "adam"]
+    assert line[line.index("--frames") + 1] == "2000000"
+    make_run(folder)
+    assert atari_learning.command(job, folder, [])[3:5] == ["resume", str(folder)]
+    with pytest.raises(SystemExit, match="another run"):
+        atari_learning.command(job._replace(frames=3_000_000), folder, [])
+    (folder / "DONE").write_text("{}")
+    assert atari_learning.command(job, folder, []) is None
+
+
+def test_runs_that_fail_do_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    scripts = {"Pong": "raise SystemExit(2)", "Freeway": "pass"}
+    monkeypatch.setattr(atari_learning, "command", lambda job, *_: [sys.executable, "-c", scripts[job.game]])
+    monkeypatch.setattr(atari_learning.signal, "signal", lambda *_: None)
+    atari_learning.train([atari_learning.Job(game, "dqn", 1) for game in scripts], tmp_path, 1, 5, [])
+    said = capsys.readouterr().out
+    assert "Pong_dqn_seed0: ended with 2" in said and "Freeway_dqn_seed0: done" in said

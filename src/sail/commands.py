@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,10 @@ def play(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     from sail.training.recording import record
 
     recording = record(load(run, options.seed), options.epsilon, options.max_steps)
-    written = save_video(recording, options.video)
+    with warnings.catch_warnings():
+        # ffmpeg is started without anything that jax's threads could hold on to.
+        warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
+        written = save_video(recording, options.video)
     if options.json:
         score = float(sum(recording.rewards))
         print(json.dumps({"video": str(written), "steps": len(recording.rewards), "score": score}))

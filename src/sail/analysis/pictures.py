@@ -58,9 +58,9 @@ def draw_curve(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         ("eval_return", "evaluation (greedy)", ROUTE),
     ):
         steps, table = _by_step(rows, key)
-        if not steps.size:
-            continue
         known = ~np.isnan(table).all(axis=1)
+        if not known.any():
+            continue
         mean = np.nanmean(table[known], axis=1)
         axes.plot(steps[known], mean, color=colour, lw=2, label=label, marker="o" if known.sum() < 3 else None)
         if table.shape[1] > 1:
@@ -69,7 +69,7 @@ def draw_curve(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
     seeds = len({row["seed"] for row in rows})
     axes.set_title("return of an episode" + (f", mean and 10-90 % of {seeds} seeds" if seeds > 1 else ""), fontsize=10)
     axes.set_xlabel("agent steps")
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1000:,.0f}k" if x else "0")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1000:g}k" if x else "0")
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:

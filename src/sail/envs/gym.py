@@ -58,7 +58,8 @@ class GymEnv:
             raise BadInputError(f"{self.name} needs gymnasium: pip install 'sail-rl[gym]'.") from None
         spec = find_spec(gymnasium, self.name)
         self.max_episode_steps: int | None = settings.time_limit or spec.max_episode_steps
-        self.reward_threshold: float | None = spec.reward_threshold
+        solved_at = settings.solved_at
+        self.reward_threshold: float | None = spec.reward_threshold if solved_at is None else solved_at
         self._vec = make_vector_env(gymnasium, spec, settings, num_envs, render_mode, autoreset)
         self._processes: list[Any] = self._vec.processes if settings.processes else []
         self._render_mode = render_mode

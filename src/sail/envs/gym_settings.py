@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from sail.envs.settings import Int, StepLimit, settings
+from sail.envs.settings import Float, Int, StepLimit, settings
 
 
 def _has_id(name: str) -> str:
@@ -39,5 +39,7 @@ class GymSettings:
     """Steps after which an episode is cut off; none leaves the environment's own limit."""
     processes: bool = False
     """Run every environment in a process of its own instead of all in this one."""
+    solved_at: Annotated[Float, Field(allow_inf_nan=False)] | None = None
+    """Mean evaluation return at which it counts as solved; none for what the environment says about it."""
     clip_rewards: bool = False
     """Clip the rewards that the learner sees to [-1, 1]."""

@@ -59,9 +59,16 @@ class DeviceSide:
         self.write = jax.jit(over_seeds(self._write_past, seeds, 4), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
         self.cut_off = jax.jit(over_seeds(self._cut_off, seeds, 1), donate_argnums=0)
-        self.update = jax.jit(over_seeds(self._update, seeds, 3), donate_argnums=0)
-        self.draw = jax.jit(over_seeds(self._draw, seeds, 2))
-        self.learn = jax.jit(over_seeds(self._learn, seeds, 3), donate_argnums=0)
+        draw, gather = over_seeds(self._draw, seeds, 2), over_seeds(self._gather, seeds, 2)
+        learn = over_seeds(self._learn, seeds, 3, one_by_one=True)
+
+        def update(learner: LearnerState, ring: replay.Ring, key: Array, step: Array) -> tuple[LearnerState, Array]:
+            any_drawn, places, batch = draw(ring, key, step)
+            return learn(learner, any_drawn, batch._replace(states=gather(ring.observation, places)))
+
+        self.update = jax.jit(update, donate_argnums=0)
+        self.draw = jax.jit(draw)
+        self.learn = jax.jit(learn, donate_argnums=0)
         self.copy = jax.jit(lambda params: jax.tree.map(jnp.copy, params))
         self._empty = jax.jit(over_seeds(self._empty_ring, seeds, 1))
         self._fresh = jax.jit(over_seeds(self._fresh_learner, seeds, 1))
@@ -141,12 +148,11 @@ class DeviceSide:
     def _cut_off(self, ring: replay.Ring) -> replay.Ring:
         return replay.fill_returns(replay.cut_off(ring), self.config.agent.discount)
 
-    def _update(self, learner: LearnerState, ring: replay.Ring, key: Array, step: Array) -> tuple[LearnerState, Array]:
-        learner, diagnostics = self.learner.update(learner, ring, _learn_key(key, step), self.num_updates)
-        return learner, jnp.stack(diagnostics)
-
     def _draw(self, ring: replay.Ring, key: Array, step: Array) -> Any:
         return self.learner.draw(ring, _learn_key(key, step), self.num_updates)
+
+    def _gather(self, frames: Array, places: replay.Places) -> Array:
+        return replay.gather_frames(frames, places, self.env.stack)
 
     def _learn(self, learner: LearnerState, any_drawn: Array, batch: replay.Batch) -> tuple[LearnerState, Array]:
         learner, diagnostics = self.learner.learn(learner, any_drawn, batch, self.num_updates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from sail.envs.base import JaxEnv
 from sail.envs.host import Rows
 from sail.envs.maps import env_map
 from sail.errors import BadInputError
+from sail.replay import UNKNOWN_RETURN
 from sail.training.api import Player
 from sail.training.host_evaluation import Watched, value_function
 from sail.training.on_device import OnDeviceProgram
@@ -29,24 +31,24 @@ class Moment(NamedTuple):
     observation: Any
     action: int
     reward: float
+    last: bool
 
 
 def record(player: Player, epsilon: float | None = None, max_steps: int | None = None) -> Recording:
-    """Plays one episode. The bonus needs its return, so it is computed once the episode is over."""
+    """Plays one episode. The bonus needs its return, so it is computed once the episode is over.
+
+    An episode that is not recorded to its end has no returns, as one that still runs has none in the replay ring.
+    """
     config = player.config
     epsilon = config.evaluation.epsilon if epsilon is None else epsilon
     moments = _play_on_device if config.on_device else _play_on_host
-    steps = []
-    for moment in moments(player, epsilon):
-        steps.append(moment)
-        if max_steps is not None and len(steps) >= max_steps:
-            break
+    steps = list(islice(moments(player, epsilon), max_steps))
     observations = np.stack([step.observation for step in steps])
     actions, rewards = np.array([step.action for step in steps]), np.array([step.reward for step in steps])
     clips = not config.on_device and config.host_env.clip_rewards
     seen = np.clip(rewards, -1, 1) if clips else rewards
     returns = np.zeros(len(steps))
-    running = 0.0
+    running = 0.0 if steps[-1].last else UNKNOWN_RETURN
     for t in reversed(range(len(steps))):
         returns[t] = running = seen[t] + config.agent.discount * running
     values, targets = (_in_parts(player, which, observations) for which in ("params", "target"))
@@ -96,8 +98,8 @@ def _play_on_device(player: Player, epsilon: float) -> Iterator[Moment]:
         action = int(rng.integers(env.num_actions)) if random else player.act(observation)
         screen = draw_grid_frame(grid, cell_of(env, state))
         state, outcome = step(state, action, next(keys))
-        yield Moment(screen, observation, action, float(outcome.reward))
         over = bool(outcome.terminated | outcome.truncated)
+        yield Moment(screen, observation, action, float(outcome.reward), over)
 
 
 def _play_on_host(player: Player, epsilon: float) -> Iterator[Moment]:
@@ -113,8 +115,9 @@ def _play_on_host(player: Player, epsilon: float) -> Iterator[Moment]:
             action = int(rng.integers(env.num_actions)) if random else player.act(observation)
             env.send(np.array([action]))
             rows = env.recv()
-            yield Moment(screen, observation, action, float(rows.reward[0]))
-            if rows.terminated[0] or rows.truncated[0]:
+            over = bool(rows.terminated[0] | rows.truncated[0])
+            yield Moment(screen, observation, action, float(rows.reward[0]), over)
+            if over:
                 return
     finally:
         env.close()

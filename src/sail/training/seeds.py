@@ -18,10 +18,13 @@ def map_seeds(function: Callable[[Any], Any], state: Any) -> Any:
     return lax.map(function, state) if jax.default_backend() == "cpu" else jax.vmap(function)(state)
 
 
-def over_seeds(function: Callable[..., Any], num_seeds: int, num_mapped: int) -> Callable[..., Any]:
+def over_seeds(
+    function: Callable[..., Any], num_seeds: int, num_mapped: int, *, one_by_one: bool = False
+) -> Callable[..., Any]:
     """`function` with a leading axis of seeds on its first `num_mapped` arguments and on its result.
 
-    A single seed gets no axis inside: XLA has faster programs for matrices than for stacks of one matrix.
+    A single seed gets no axis inside: XLA has faster programs for matrices than for stacks of one matrix. Several are
+    run at once; `one_by_one` lets a CPU take turns, which copies the arguments of each, so they must not hold a ring.
     """
 
     def mapped(*arguments: Any) -> Any:
@@ -29,6 +32,8 @@ def over_seeds(function: Callable[..., Any], num_seeds: int, num_mapped: int) ->
         if num_seeds == 1:
             result = function(*jax.tree.map(lambda x: x[0], own), *shared)
             return jax.tree.map(lambda x: x[None], result)
-        return map_seeds(lambda own: function(*own, *shared), own)
+        if one_by_one:
+            return map_seeds(lambda own: function(*own, *shared), own)
+        return jax.vmap(lambda *own: function(*own, *shared))(*own)
 
     return mapped
