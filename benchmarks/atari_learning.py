@@ -196,21 +196,20 @@ def draw(found: Sequence[Curve], to: Path, dopamine: Path | None) -> None:
     figure = Figure(figsize=(4 * across, 3 * down), layout="constrained")
     for i, game in enumerate(games, 1):
         axes = figure.add_subplot(down, across, i, title=game, xlabel="million frames", ylabel="mean training return")
+        mine = [(curve, [row for row in curve.rows if row["mean_return"] is not None]) for curve in found]
+        mine = [(curve, rows) for curve, rows in mine if curve.game == game and rows]
+        last = max((rows[-1]["frames"] / MILLION for _, rows in mine), default=1)
         theirs = published(dopamine, game) if dopamine else None
         if theirs is not None:
+            theirs = theirs[:, : int(last) + 1]  # the rest would only squeeze ours
             millions, grey = np.arange(1, theirs.shape[1] + 1), "#9aa5b1"
             axes.plot(millions, theirs.mean(axis=0), color=grey, ls="--", label="Dopamine's DQN")
             axes.fill_between(millions, theirs.min(axis=0), theirs.max(axis=0), color=grey, alpha=0.25, lw=0)
-        mine = [(curve, [row for row in curve.rows if row["mean_return"] is not None]) for curve in found]
-        mine = [(curve, rows) for curve, rows in mine if curve.game == game and rows]
         for agent in dict.fromkeys(curve.agent for curve, _ in mine):
-            label: str | None = agent
-            for rows in [rows for curve, rows in mine if curve.agent == agent]:
-                frames = np.array([row["frames"] for row in rows]) / MILLION
-                returns = [row["mean_return"] for row in rows]
-                axes.plot(frames, returns, color=COLOURS.get(agent, "#1b2733"), label=label)
-                label = None
-        axes.set_xlim(0, max((rows[-1]["frames"] / MILLION for _, rows in mine), default=1))
+            for j, rows in enumerate(rows for curve, rows in mine if curve.agent == agent):
+                frames, returns = zip(*((row["frames"] / MILLION, row["mean_return"]) for row in rows), strict=True)
+                axes.plot(frames, returns, color=COLOURS.get(agent, "#1b2733"), label=None if j else agent)
+        axes.set_xlim(0, last)
         axes.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=8)
     figure.savefig(to, dpi=150)
 

@@ -98,7 +98,7 @@ def _full(program: HostProgram, state: HostState) -> HostState:
 
     def fill(ring: replay.Ring) -> replay.Ring:
         return ring._replace(
-            size=jnp.full_like(ring.size, ring.length),
+            size=jnp.full_like(ring.size, ring.action.shape[-1]),
             age=jnp.full_like(ring.age, 100),
             returns=jnp.zeros_like(ring.returns),
         )
