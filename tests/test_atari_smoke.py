@@ -104,7 +104,7 @@ def wait_for(condition: Any, process: subprocess.Popen[str]) -> None:
         (["atari:Pong", "--env.actions", "all"], "env.actions must be 'minimal' or 'full', not 'all'."),
         (["atari:Pong", "--frames", "many"], "--frames must be a whole number, not 'many'."),
         (["kdt", "--frames", "1000"], "--frames counts emulator frames, which only Atari games have: use --steps."),
-        (["atari:Pong", "--agent.hidden", "64,64"], "The dopamine network has one hidden layer after its convolutions"),
+        (["kdt", "--evaluation.steps", "1000"], "evaluation.steps is for outside environments"),
         (["gym:Pendulum-v1"], "gym:Pendulum-v1 has continuous actions"),
         (["gym:CartPole-v9"], "CartPole-v1"),
         (["gym:CartPole-v1", "--agent.network", "nature"], "The nature network is for images, not for vectors"),
@@ -127,8 +127,7 @@ def test_an_interrupted_first_phase_is_not_lost(tmp_path: Path) -> None:
     flags = ["--frames", "400000", "--checkpoint.seconds", "1000"]
     training = subprocess.Popen(sail("train", "atari:Pong", "--out", str(run), *FLAGS, *flags), stderr=subprocess.PIPE)
     try:
-        wait_for(lambda: (run / "episodes.jsonl").is_file() and (run / ".lock").exists(), training)  # type: ignore[arg-type]
-        time.sleep(2)
+        wait_for(lambda: (run / "episodes.jsonl").is_file() and (run / "episodes.jsonl").stat().st_size > 0, training)  # type: ignore[arg-type]
         os.kill(training.pid, signal.SIGINT)
         training.wait(timeout=120)
     finally:

@@ -195,7 +195,9 @@ def test_the_ring_is_full_before_it_is_measured():
     from sail.training.host import HostProgram
 
     config = make_config("atari:Pong", "dqn", {"replay": {"capacity": 64}, "learning": {"num_envs": 2}})
-    state = full(HostProgram(config).init())
+    program = HostProgram(config)
+    state = full(program.init())
+    program.close()
     assert np.asarray(state.ring.size).tolist() == [[32, 32]]
     assert (np.asarray(state.ring.observation) != 0).mean() > 0.9
 

@@ -1,7 +1,5 @@
 """`python -m sail` is the command `sail`."""
 
-import sys
+from sail.cli import run
 
-from sail.cli import main
-
-sys.exit(main())
+run()

@@ -37,6 +37,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
+def run() -> None:
+    """What the command is in a shell: `main`, and then the end of the process."""
+    code = main()
+    if code == 130:
+        # Interrupted in mid-computation: jax's threads are not waited for, since they may not come to an end.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def _run(arguments: list[str]) -> int:
     parser = _parser()
     overrides: dict[str, Any] = {}
@@ -154,4 +165,4 @@ def _probability(text: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -65,11 +65,16 @@ def play(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     from sail.training.run_folder import RunFolder
 
     run = RunFolder(options.run)
-    from sail.analysis.video import save_video
+    from sail.analysis.video import check_video, save_video
+
+    check_video(options.video)  # answered before an episode is played
     from sail.training.api import load
     from sail.training.recording import record
 
-    recording = record(load(run, options.seed), options.epsilon, options.max_steps)
+    player = load(run, options.seed)
+    for note in player.notes:
+        print(note, file=sys.stderr)
+    recording = record(player, options.epsilon, options.max_steps)
     with warnings.catch_warnings():
         # ffmpeg is started without anything that jax's threads could hold on to.
         warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
@@ -161,7 +166,10 @@ def draw(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     if options.json:
         print(json.dumps({"grid": grid, "cells": cells, "picture": str(picture) if picture else None}))
         return 0
-    print(grid_text(grid, cells))
+    if grid or picture is None:
+        if not grid:
+            raise BadInputError(f"There is no map of '{name}' to draw; --out FILE draws its learning curve.")
+        print(grid_text(grid, cells))
     if picture:
         print(f"Wrote {picture}.")
     return 0

@@ -95,7 +95,8 @@ class Config:
     def num_rows(self) -> int:
         """Emulators of a pool that are waited for at a time."""
         in_pool = self.learning.num_envs // self.num_pools
-        return min(self.learning.num_rows or max(in_pool // 2, 1), in_pool)
+        at_a_time = max(in_pool // 2, 1) if isinstance(self.env, AtariSettings) else in_pool
+        return min(self.learning.num_rows or at_a_time, in_pool)
 
     @property
     def block_steps(self) -> int:
@@ -194,6 +195,10 @@ def _aligned(config: Config) -> Config:
         raise BadInputError(
             f"replay.capacity must be at least {least} for these settings ({needed} observations for each of "
             f"{config.learning.num_envs} environments), not {config.replay.capacity}."
+        )
+    if config.on_device and config.evaluation.steps is not None:
+        raise BadInputError(
+            f"evaluation.steps is for outside environments: {config.env.name} is evaluated by episodes."
         )
     in_pool = config.learning.num_envs // config.num_pools
     if (config.learning.num_rows or 1) > in_pool:

@@ -102,7 +102,8 @@ def verdict(summary: dict[str, Any]) -> str:
     if seeds > 1:
         return f"{solved} of {seeds} seeds learned it ({score}{', ' + when if when else ''})."
     if solved:
-        return f"learned. The greedy policy reaches the goal every time ({score}, {when})."
+        how = "reaches the goal every time" if ":" not in summary["env"] else "has the return that counts as solved"
+        return f"learned. The greedy policy {how} ({score}, {when})."
     if when:
         return f"not learned for good: {when}, but not at the end ({score})."
     return f"not learned: the greedy policy does not reach the goal ({score}). More steps or another seed may."
@@ -118,7 +119,7 @@ def print_bench(result: dict[str, Any]) -> None:
     console.print(f"  learner alone    {result['learner_limit']:>9,} {unit}", soft_wrap=True)
     console.print(
         f"  both together    {result['achieved']:>9,} {unit}, {result['updates_per_second']:,} updates/s: "
-        f"{result['share_of_emulators']:.0%} of the emulators' limit; the {result['binds']} bind",
+        f"{result['share_of_emulators']:.0%} of the emulators' limit; what binds: {result['binds']}",
         soft_wrap=True,
     )
     beside = result["device_beside_ring_gib"]

@@ -42,6 +42,17 @@ class MLP(eqx.Module):
         return x
 
 
+class Then(eqx.Module):
+    """One module after another."""
+
+    first: eqx.Module
+    second: eqx.Module
+
+    def __call__(self, x: Array) -> Array:
+        """What the second makes of what the first makes of it."""
+        return self.second(self.first(x))  # type: ignore[operator]
+
+
 class QNetwork(eqx.Module):
     """A torso and one linear output per action: DQN's head."""
 

@@ -30,7 +30,7 @@ class AgentSettings:
     """Dense layers, or three convolutions before them, padded as in Nature (none) or Dopamine (same size); auto: nature
     for images of at least 36 x 36, else mlp."""
     hidden: Annotated[tuple[Count, ...], BeforeValidator(_split), Field(min_length=1)] = (64, 64)
-    """Widths of the hidden layers; after convolutions there is one."""
+    """Widths of the hidden layers; those after the convolutions, where there are any."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """What convolutions compute in; auto: bfloat16 on an accelerator. Parameters are always float32."""
     loss: Literal["huber", "squared"] = "huber"

@@ -386,7 +386,7 @@ def test_the_target_network_is_copied_when_it_is_due() -> None:
     trained = Trained(tiny(), 400)
     assert_same_bits(trained.state.learner.params, trained.state.learner.target)
     later = Trained(tiny(learning={"target_period": 600}), 800)
-    fresh = later.program.init().learner
+    fresh = later.program.device.init().learner
     assert not np.array_equal(later.state.learner.params.head.weight, later.state.learner.target.head.weight)
     assert not np.array_equal(later.state.learner.target.head.weight, fresh.target.head.weight)
 
@@ -716,7 +716,7 @@ def test_success_is_gymnasiums() -> None:
         for lengths, solved in (((4,), True), ((3, 4), False), ((3, 5), True)):
             overrides = tiny_overrides(env={"kwargs": {"lengths": lengths}})
             program = HostProgram(make_config("gym:sail-host/Counter-v0", "dqn", overrides))
-            zeros = jax.tree.map(lambda x: 0 * x, program.init().learner.params)
+            zeros = jax.tree.map(lambda x: 0 * x, program.device.init().learner.params)
             params = eqx.tree_at(lambda net: net.head.bias, zeros, zeros.head.bias.at[:, 1].set(1.0))
             scores = program.evaluate(params, 0, epsilon=0.0, episodes=4)[0]
             np.testing.assert_array_equal(scores.returns, 3 * scores.length)

@@ -68,7 +68,35 @@ def test_the_ring_that_comes_back_is_the_one_that_was_kept(
         # have got the return that they had so far.
         lost = {line[:-2] for line in old} - {line[:-2] for line in new}
         assert len(new) > 300 and len(lost) <= config.learning.num_envs
+        # In their place each has kept one that was overwritten: a real one, of two frames that belong together.
+        kept = {line[:-2] for line in new} - {line[:-2] for line in old}
+        assert len(kept) <= config.learning.num_envs
+        assert all(line[:2] == line[3:5] and line[5] == line[2] + 1 for line in kept if line[5] > 0)
     again.close()
+
+
+def test_a_ring_that_comes_back_twice_has_no_episode_that_runs_on_into_another(tmp_path: Path) -> None:
+    """Three sessions: the episodes that ran when each ended are cut off there, in every later one."""
+    config = config_of(replay={"capacity": 1600})
+    program = HostProgram(config)
+    program.attach(tmp_path)
+    state = program.advance(program.init(), 0, 200).state
+    for step in (200, 400):
+        meta, saved = program.checkpoint_meta() | {"step": step}, program.saved(state)
+        program.close()
+        program = HostProgram(config)
+        program.attach(tmp_path)
+        state = program.restore(saved, meta, lambda sentence: pytest.fail(sentence))
+        state = program.advance(state, step, 200).state
+    ring = ring_of(program, state, 0)
+    program.close()
+    for row in range(config.learning.num_envs):
+        size = int(ring.size[row])
+        age, end = np.asarray(ring.age[row])[:size], np.asarray(ring.end[row])[:size]
+        begins = np.flatnonzero(age[1:] == 0)  # the slot before a first observation is an episode's last one
+        assert len(begins) >= 3 and (end[begins] == replay.CLOSING).all()
+        going_on = np.flatnonzero(end[:-1] == replay.GOES_ON)
+        assert (age[going_on + 1] == age[going_on] + 1).all()
 
 
 def ring_of(program: HostProgram, state: Any, seed: int) -> replay.Ring:
@@ -110,7 +138,7 @@ def round_of(number: int, num_envs: int = 3, ended: bool = False) -> tuple[Rows,
 def test_files_that_nobody_needs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ring of 6 slots and files of one round: 6 rounds without an end fill it, or 3 with one."""
     monkeypatch.setattr(journal_module, "FILE_BYTES", 1)
-    journal = Journal(tmp_path / "replay", 1, 3, ring_length=6, keep=1)
+    journal = Journal(tmp_path / "replay", 1, 3, needed=6, keep=1)
     for number in range(20):
         journal.add(*round_of(number))
     assert [entry["name"][:8] for entry in journal.flush()] == [f"{number:08d}" for number in range(14, 20)]
@@ -120,8 +148,8 @@ def test_files_that_nobody_needs_are_removed(tmp_path: Path, monkeypatch: pytest
     kept = journal.flush()
     assert [entry["name"][:8] for entry in kept] == ["00000020", "00000021", "00000022"]
     journal.close()
-    again = Journal(tmp_path / "replay", 1, 3, ring_length=6, keep=1)
-    assert [int(rows.observation[0, 0, 0]) for rows, _ in again.read(kept)] == [20, 21, 22]
+    again = Journal(tmp_path / "replay", 1, 3, needed=6, keep=1)
+    assert [int(rows.observation[0, 0, 0]) for rows, _, _ in again.read(kept)] == [20, 21, 22]
     again.add(*round_of(23))
     assert [entry["name"][:8] for entry in again.flush()] == ["00000020", "00000021", "00000022", "00000023"]
     again.close()
@@ -151,7 +179,7 @@ def test_damage_is_seen_and_the_ring_is_filled_instead(tmp_path: Path, damage: s
 
 
 def test_a_full_disk_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(tmp_path / "replay", 1, 3, ring_length=6, keep=1)
+    journal = Journal(tmp_path / "replay", 1, 3, needed=6, keep=1)
 
     def full(source: Any, target: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -166,7 +194,7 @@ def test_a_full_disk_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: 
 
 def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.safetensors").write_bytes(b"x")
-    journal = Journal(tmp_path / "replay", 1, 3, ring_length=6, keep=1)
+    journal = Journal(tmp_path / "replay", 1, 3, needed=6, keep=1)
     with pytest.raises(DamagedJournalError):
-        list(journal.read([{"name": "../secret.safetensors", "sha256": ""}]))
+        list(journal.read([{"name": "../secret.safetensors", "sha256": "", "begins": True}]))
     journal.close()

@@ -6,12 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from sail import convolution
 from sail.errors import BadInputError
-from sail.networks import MLP
+from sail.networks import MLP, Then
 
 SMALLEST_IMAGE = 36  # what three unpadded convolutions leave something of
 
@@ -37,10 +38,6 @@ class Torso:
                 f"The nature network needs images of at least {SMALLEST_IMAGE} x {SMALLEST_IMAGE}, not "
                 f"{height} x {width}: use agent.network dopamine or mlp."
             )
-        if len(self.hidden) != 1:
-            raise BadInputError(
-                f"The {self.kind} network has one hidden layer after its convolutions, not {self.hidden}."
-            )
 
     @property
     def num_features(self) -> int:
@@ -56,7 +53,9 @@ class Torso:
         """A fresh torso."""
         if self.kind == "mlp":
             return MLP(math.prod(self.observation_shape), self.hidden, key)
-        return convolution.ConvTorso(self._image_shape, self.kind, key, self.hidden[0], self.precision)
+        conv_key, dense_key = (key, key) if len(self.hidden) == 1 else jax.random.split(key)
+        first = convolution.ConvTorso(self._image_shape, self.kind, conv_key, self.hidden[0], self.precision)
+        return first if len(self.hidden) == 1 else Then(first, MLP(self.hidden[0], self.hidden[1:], dense_key))
 
     def prepare(self, observation: Array) -> Array:
         """Observations [..., *observation_shape] as the torso reads them."""

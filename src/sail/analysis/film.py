@@ -43,7 +43,7 @@ def pillow() -> Pillow:
     try:
         from PIL import Image, ImageDraw, ImageFont
     except ImportError as error:
-        raise BadInputError("Videos need Pillow: pip install 'sail-rl[video]'") from error
+        raise BadInputError("Videos need Pillow: pip install 'sail-rl[video]'.") from error
     return Pillow(Image, ImageDraw.Draw, functools.cache(lambda size: ImageFont.load_default(size=size)))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from sail.analysis.film import Film, Recording, disc, pillow, stamp
 from sail.errors import BadInputError, SailError
 
-__all__ = ["Recording", "draw_grid_frame", "save_video"]
+__all__ = ["Recording", "check_video", "draw_grid_frame", "save_video"]
 
 # The colours of pictures.py, which needs matplotlib.
 WALL, FLOOR, ROUTE = "#3a4a5a", "#f4f1ea", "#d1495b"
@@ -23,12 +23,7 @@ THINGS = {"S": "#5c7a99", "K": "#e0a100", "D": "#8d5524", "T": "#2e8b57", "a": "
 
 def save_video(recording: Recording, path: str | os.PathLike[str]) -> Path:
     """Writes the video and returns where it is: beside an .mp4 as .webp where imageio-ffmpeg is not installed."""
-    path = Path(path)
-    if path.suffix.lower() not in WRITERS:
-        raise BadInputError(f"A video is .mp4, .webp or .gif, not '{path.name}'.")
-    pillow()
-    if not path.parent.is_dir():
-        raise BadInputError(f"There is no folder '{path.parent}' to write the video to.")
+    path = check_video(path)
     if path.suffix.lower() == ".mp4" and _ffmpeg() is None:
         path = path.with_suffix(".webp")
     film = Film(recording)
@@ -42,6 +37,17 @@ def save_video(recording: Recording, path: str | os.PathLike[str]) -> Path:
         raise SailError(f"The video '{path}' could not be written: {str(error).splitlines()[0]}.") from error
     finally:
         temporary.unlink(missing_ok=True)
+    return path
+
+
+def check_video(path: str | os.PathLike[str]) -> Path:
+    """The path, if a video can be written there: asked before an episode is played for it."""
+    path = Path(path)
+    if path.suffix.lower() not in WRITERS:
+        raise BadInputError(f"A video is .mp4, .webp or .gif, not '{path.name}'.")
+    pillow()
+    if not path.parent.is_dir():
+        raise BadInputError(f"There is no folder '{path.parent}' to write the video to.")
     return path
 
 

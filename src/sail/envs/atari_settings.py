@@ -44,7 +44,7 @@ class AtariSettings:
     clip_rewards: bool = True
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
-    """Emulator threads for each seed; 0 for as many as there are cores."""
+    """Emulator threads of each of a seed's two pools; 0 for as many as there are cores."""
 
     def __post_init__(self) -> None:
         rom(self.name)

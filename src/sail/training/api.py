@@ -66,7 +66,10 @@ def train_config(
 
 
 def resume(run: str | os.PathLike[str] | RunFolder, *, reporter: Reporter | None = None) -> RunFolder:
-    """Goes on with a run from its newest good checkpoint, to the same bits as if it had never stopped."""
+    """Goes on with a run from its newest good checkpoint.
+
+    Where the environment is compiled in, to the same bits as if it had never stopped.
+    """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
     if run.done:
         raise BadInputError(f"{run.path} is finished: there is nothing to resume.")
@@ -91,7 +94,8 @@ class Player:
         self._all_params = self.program.params(saved)
         self.params = jax.tree.map(lambda x: x[index], self._all_params)
         self.target_params = jax.tree.map(lambda x: x[index], self.program.target_params(saved))
-        self._values = value_function(self.program.agent)
+        agent: Any = self.program.agent
+        self._values = value_function(agent)
 
     def q_values(self, observation: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
         """The action-values [..., A] of observations: with a stack of frames in front, where the agent sees one."""
@@ -151,8 +155,8 @@ def load(run: str | os.PathLike[str] | RunFolder, seed: int | None = None) -> Pl
 
 def measure(config: Config, seconds: float = 20.0, out: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """What `sail bench` finds about this machine, with date, hardware and commit; also written to `out`."""
-    if out is not None and not Path(out).resolve().parent.is_dir():
-        raise BadInputError(f"{out} cannot be written: its folder does not exist.")
+    if out is not None and (Path(out).is_dir() or not Path(out).resolve().parent.is_dir()):
+        raise BadInputError(f"{out} cannot be written: name a file in a folder that exists.")
     set_up_jax(1)
     with _explained():
         result = bench(config, seconds) | {"provenance": provenance()}

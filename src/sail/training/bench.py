@@ -31,16 +31,17 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
     frames = FRAME_SKIP if isinstance(config.env, AtariSettings) else 1
     emulators = _emulator_limit(config, seconds / 3) * frames
     program = HostProgram(config)
-    began = time.perf_counter()
-    state = _full(program, program.init())
-    state = program.advance(state, config.learning.starts, 2 * config.block_steps).state  # compiles everything
-    jax.block_until_ready(state.learner)
-    compile_seconds = time.perf_counter() - began
-    learner, state = _learner_limit(program, state, seconds / 3)
-    achieved = _achieved(program, state, seconds)
-    program.close()
+    try:
+        began = time.perf_counter()
+        state = _full(program, program.init())
+        state = program.advance(state, config.learning.starts, 2 * config.block_steps).state  # compiles everything
+        jax.block_until_ready(state.learner)
+        compile_seconds = time.perf_counter() - began
+        learner, state = _learner_limit(program, state, seconds / 3)
+        achieved = _achieved(program, state, seconds) * frames
+    finally:
+        program.close()
     learner *= frames
-    achieved *= frames
     return {
         "env": config.env.name,
         "agent": config.agent_name,
@@ -110,15 +111,14 @@ def _learner_limit(program: HostProgram, state: HostState, seconds: float) -> tu
     """Steps per second that the updates alone would allow."""
     config, steps, calls = program.config, program.config.learning.starts, 0
     began = time.perf_counter()
-    learner = state.learner
     while time.perf_counter() - began < seconds or calls < 2:
         for _ in range(4):
             steps += config.block_steps
-            learner, _ = program.device.update(learner, state.ring, state.key, np.int32(steps % 2**30))
+            state = program.learn(state, steps)
             calls += 1
-        jax.block_until_ready(learner.params)
+        jax.block_until_ready(state.learner.params)
     rate = calls * config.block_steps * config.seeds / (time.perf_counter() - began)
-    return rate, state._replace(learner=learner)
+    return rate, state
 
 
 def _achieved(program: HostProgram, state: HostState, seconds: float) -> float:

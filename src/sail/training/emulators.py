@@ -71,10 +71,15 @@ class Pools:
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators]] = []
         self._turn = np.zeros(config.seeds, np.int64)
-        for seed in range(config.seed, config.seed + config.seeds):
-            begins = np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31
-            made = [envs.make_host(config.host_env, self._each, config.num_rows) for _ in begins]
-            self._pools.append([Emulators(env, int(begin)) for env, begin in zip(made, begins, strict=True)])
+        try:
+            for seed in range(config.seed, config.seed + config.seeds):
+                self._pools.append([])
+                for begin in np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31:
+                    env = envs.make_host(config.host_env, self._each, config.num_rows)
+                    self._pools[-1].append(Emulators(env, int(begin)))
+        except BaseException:
+            self.close()
+            raise
 
     def rows(self, seeds: Any) -> tuple[list[Emulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""

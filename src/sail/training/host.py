@@ -60,11 +60,15 @@ class HostProgram:
         """Where the ring is kept, if it is."""
         config = self.config
         if config.checkpoint.replay and self._journal is None:
-            shape = (config.seeds, config.learning.num_envs, config.ring_length)
-            self._journal = Journal(folder / "replay", *shape, keep=config.checkpoint.keep)
+            # The oldest file may begin in mid-episode: a stack's worth of slots is played again and then overwritten.
+            needed = config.ring_length + config.stack + 1
+            self._journal = Journal(
+                folder / "replay", config.seeds, config.learning.num_envs, needed, config.checkpoint.keep
+            )
 
     def init(self) -> HostState:
-        """All seeds at step 0."""
+        """All seeds at step 0, and the emulators begun."""
+        self._start(0)
         return self._with_empty_ring(self.device.init())
 
     def params(self, state: HostState) -> Params:
@@ -102,14 +106,17 @@ class HostProgram:
         self._collect(step, epsilon_step=step)
         self._taken[:] = step
         self._episodes = []
-        self._scores[:], self._lengths[:] = 0.0, -(2**40)  # episodes that began before do not count either
+        self._scores[:] = 0.0
+        self._lengths[self._lengths > 0] = -(2**40)  # episodes that began before do not count either
         return self._live
 
     def _replay(self, saved: Saved, files: Any, journal: Journal) -> HostState:
         """Fills an empty ring with what a journal has kept. The episodes that were running are cut off there."""
         state = self._with_empty_ring(saved)
         ring, walkers = state.ring, state.walkers
-        for rows, actions in journal.read(files):
+        for rows, actions, begins in journal.read(files):
+            if begins:  # a run was resumed here: what had been running was lost
+                ring = self.device.cut_off(ring)
             ring, walkers = self.device.write(ring, walkers, rows, actions)
             for seed, frames in enumerate(self._host_frames):
                 own = Rows(*[None if column is None else column[seed] for column in rows])
@@ -145,6 +152,12 @@ class HostProgram:
             np.stack([np.asarray(one) for one in learned], axis=-1) if learned else self._nothing()[..., None][..., :0]
         )
         return Advance(self._live, len(learned) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
+
+    def learn(self, state: HostState, step: int) -> HostState:
+        """The updates of the block up to `step` alone, for whoever wants to know how long they take."""
+        self._live = state
+        self._learn(step)
+        return self._live
 
     def evaluate(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -33,13 +33,9 @@ class Watched:
         return frames if frames.shape[1] > 1 else frames[:, 0]
 
 
-def value_function(agent: Agent) -> Any:
-    """The action-values of raw observations, compiled once for each agent."""
-    return _value_function(agent)  # type: ignore[arg-type]
-
-
 @lru_cache(maxsize=8)
-def _value_function(agent: Agent) -> Any:
+def value_function(agent: Any) -> Any:
+    """The action-values of raw observations, compiled once for each agent."""
     return jax.jit(lambda params, observation: agent.q_values(agent.evaluate(params, agent.prepare(observation))))
 
 
@@ -59,7 +55,8 @@ def evaluate_seed(
     score, length = np.zeros(num_envs), np.zeros(num_envs, int)
     finished: list[tuple[float, int]] = []
     rng = np.random.default_rng(seed)
-    values, watched = value_function(agent), Watched(env)
+    values: Any = value_function(cast(Any, agent))
+    watched = Watched(env)
     emulators = Emulators(env, seed)
     try:
         while True:

@@ -36,17 +36,20 @@ class Entry(NamedTuple):
 
     name: str
     sha256: str
+    begins: bool  # whether all environments began anew with it
     slots: Any  # [seeds, E]
 
 
 class Journal:
     """Rounds in, files out; and back again."""
 
-    def __init__(self, folder: Path, num_seeds: int, num_envs: int, ring_length: int, keep: int) -> None:
-        self.folder, self.ring_length = folder, ring_length
+    def __init__(self, folder: Path, num_seeds: int, num_envs: int, needed: int, keep: int) -> None:
+        """`needed` slots of each environment are kept at least; `keep` is the number of checkpoints."""
+        self.folder, self.needed = folder, needed
         self._shape = (num_seeds, num_envs)
         self._entries: deque[Entry] = deque()
-        self._promised: deque[set[str]] = deque(maxlen=keep)
+        self._begins = True
+        self._promised: deque[set[str]] = deque(maxlen=keep + 1)  # the newest may not be on the disk yet
         self._rounds: list[tuple[Rows, Any]] = []
         self._bytes = 0
         self._next = 0
@@ -65,7 +68,7 @@ class Journal:
         if self._bytes >= FILE_BYTES:
             self._hand_over()
 
-    def flush(self) -> list[dict[str, str]]:
+    def flush(self) -> list[dict[str, Any]]:
         """Waits until all rounds are on the disk, and names the files that hold the newest ring."""
         if self._rounds:
             self._hand_over()
@@ -77,7 +80,7 @@ class Journal:
         for file in self.folder.glob("*.safetensors"):
             if file.name not in kept:
                 file.unlink(missing_ok=True)
-        return [{"name": entry.name, "sha256": entry.sha256} for entry in self._entries]
+        return [{"name": entry.name, "sha256": entry.sha256, "begins": entry.begins} for entry in self._entries]
 
     def close(self) -> None:
         """Ends the thread; what is not flushed is not kept."""
@@ -85,22 +88,28 @@ class Journal:
             self._files.put(None)
             self._thread.join()
 
-    def read(self, names: list[dict[str, str]]) -> Iterator[tuple[Rows, Any]]:
-        """The rounds of these files, oldest first; they are this journal's from now on."""
+    def read(self, names: list[dict[str, Any]]) -> Iterator[tuple[Rows, Any, bool]]:
+        """The rounds of these files, oldest first, and whether all environments began anew with one.
+
+        The files are this journal's from now on; if one is damaged, none of them is.
+        """
         for name in names:
             try:
+                begins = bool(name["begins"])
                 content = (self.folder / Path(name["name"]).name).read_bytes()
                 if hashlib.sha256(content).hexdigest() != name["sha256"]:
                     raise DamagedJournalError(f"{name['name']} is not what was written")
                 columns = load(content)
-            except (OSError, SafetensorError, KeyError, TypeError) as error:
+                actions = columns.pop("action")
+            except (OSError, SafetensorError, KeyError, TypeError, DamagedJournalError) as error:
+                self._entries.clear()
                 raise DamagedJournalError(str(error)) from None
-            actions = columns.pop("action")
             rounds = [
                 (Rows(**{key: column[i] for key, column in columns.items()}), actions[i]) for i in range(len(actions))
             ]
-            self._entries.append(Entry(name["name"], name["sha256"], self._slots(rounds)))
-            yield from rounds
+            self._entries.append(Entry(name["name"], name["sha256"], begins, self._slots(rounds)))
+            for i, (rows, action) in enumerate(rounds):
+                yield rows, action, begins and i == 0
         self._promised.append({entry.name for entry in self._entries})
 
     def _hand_over(self) -> None:
@@ -142,7 +151,8 @@ class Journal:
         except OSError:
             temporary.unlink(missing_ok=True)
             raise
-        return Entry(name, hashlib.sha256(content).hexdigest(), self._slots(rounds))
+        begins, self._begins = self._begins, False
+        return Entry(name, hashlib.sha256(content).hexdigest(), begins, self._slots(rounds))
 
     def _slots(self, rounds: list[tuple[Rows, Any]]) -> Any:
         """[seeds, E]: a step takes one slot, an end one more."""
@@ -155,7 +165,7 @@ class Journal:
         return slots
 
     def _forget(self) -> None:
-        """Lets go of files that are older than everything in the ring."""
+        """Lets go of files that are older than everything that is needed."""
         newer = sum((entry.slots for entry in self._entries), np.zeros(self._shape, np.int64))
-        while self._entries and (newer - self._entries[0].slots >= self.ring_length).all():
+        while self._entries and (newer - self._entries[0].slots >= self.needed).all():
             newer = newer - self._entries.popleft().slots

@@ -104,7 +104,7 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
     run.cut_logs(log_sizes)
     saver = _Saver(run, program)
     with _stop_requests(reporter) as stop:
-        while phase.step < config.steps:
+        while phase.first_step < config.steps:
             started = time.monotonic()
             for num_steps in _slices(config, phase):
                 state, steps, diagnostics, episodes, failure = program.advance(state, phase.step, num_steps)

@@ -119,8 +119,7 @@ def make_agent(config: Config, observation_shape: tuple[int, ...], dtype: Any, n
     """The base agent of a config, sized for an environment's observations (stack included)."""
     settings = config.agent
     kind = torso_kind(settings.network, observation_shape, dtype)
-    hidden = settings.hidden if kind == "mlp" or settings.network != "auto" else (512,)
-    torso = Torso(observation_shape, kind, hidden, settings.precision)
+    torso = Torso(observation_shape, kind, settings.hidden, settings.precision)
     return DQN(torso, num_actions, settings.loss, config.rule.name, config.rule.tau)
 
 

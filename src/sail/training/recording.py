@@ -103,7 +103,7 @@ def _play_on_device(player: Player, epsilon: float) -> Iterator[Moment]:
 
 
 def _play_on_host(player: Player, epsilon: float) -> Iterator[Moment]:
-    env, watched = _filmed(player), None
+    env = _filmed(player)
     rng = np.random.default_rng(player.seed)
     env.reset(player.seed)
     rows: Rows = env.recv()
