@@ -259,6 +259,29 @@ def test_the_ring_holds_what_environments_did_in_any_order(pools: Callable[..., 
     check()
 
 
+@pytest.mark.parametrize("frames", ["device", "host"])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_two_pools_that_take_turns_fill_one_ring(
+    pools: Any, monkeypatch: pytest.MonkeyPatch, seeds: int, frames: str
+) -> None:
+    monkeypatch.setattr(Config, "num_pools", 2)
+    made = pools(lengths=(3, 7, 1, 12), within_step=False, order=seeds)
+    learning = {"starts": 100, "num_envs": 8, "num_rows": 3}
+    trained = Trained(tiny(learning=learning, replay={"capacity": 200, "frames": frames}, seeds=seeds), 400, 400)
+    assert len(made) == 1 + 2 * seeds  # one was asked for shapes
+    for seed in range(seeds):
+        first, second = made[1 + 2 * seed : 3 + 2 * seed]
+        rounds = int(trained.program._rounds[seed])
+        told = first.told((rounds + 1) // 2) + second.told(rounds // 2)
+        ring = trained.ring(seed)
+        if frames == "host":
+            ring = ring._replace(observation=trained.program._host_frames[seed].frames)
+        assert_ring_holds(ring, told)
+        steps = sum(slot["end"] != replay.CLOSING for slots in told for slot in slots)
+        assert steps == trained.program._taken[seed]
+    assert trained.updates() == [updates_at(trained.program.config, 800)] * seeds
+
+
 def test_a_dozen_that_end_at_once_all_get_their_returns(pools: Callable[..., list[Pool]]) -> None:
     made = pools(lengths=(4,), within_step=True)
     trained = Trained(tiny(learning={**NEVER, "num_envs": 12, "num_rows": 12}), 200)
@@ -495,22 +518,26 @@ def test_an_environment_that_raises_stops_the_run_which_goes_on_when_it_is_well(
     assert threads() == []
 
 
+@pytest.mark.parametrize("phase", [2, 4], ids=["in the middle", "at the end"])
 def test_an_environment_that_raises_in_evaluation_costs_no_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: int
 ) -> None:
-    """At the end of the second phase; nothing was saved since the first."""
+    """Nothing was saved since the phase before; and all that is left to do is the evaluation."""
     evaluate, calls = HostProgram.evaluate, []
 
     def failing(*arguments: Any, **named: Any) -> Any:
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) == phase:
             raise sail.TrainingError("the emulator is on fire")
         return evaluate(*arguments, **named)
 
     monkeypatch.setattr(HostProgram, "evaluate", failing)
     with pytest.raises(sail.TrainingError, match="on fire"):
         sail.train_config(tiny(), out=tmp_path / "run")
-    assert sail.load(tmp_path / "run").step == 800
+    assert sail.load(tmp_path / "run").step == 400 * phase
+    run = sail.resume(tmp_path / "run")
+    assert run.done and [row["step"] for row in run.metrics()] == [400, 800, 1200, 1600]
+    assert all(row["eval_return"] is not None for row in run.metrics())
 
 
 def test_an_environment_that_hangs_stops_the_run_with_a_checkpoint(
@@ -752,7 +779,7 @@ def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
         "env": {"time_limit": 30},
         "agent": {"network": "mlp", "hidden": (4,)},
         "optimiser": {"name": "adam"},
-        "learning": {"num_envs": 3, "num_rows": 2, "starts": 100, "target_period": 100},
+        "learning": {"num_envs": 4, "num_rows": 1, "starts": 100, "target_period": 100},
         "replay": {"capacity": 300},
         "evaluation": {"period": 200, "episodes": 0},
     }
