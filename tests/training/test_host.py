@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import multiprocessing
 import os
 import re
@@ -793,3 +794,24 @@ def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
     assert player.evaluate(steps=100)["mean_length"] == 30
     saved, _, _ = checkpoint.load_newest(run.checkpoints, player.program.saved_like())
     assert np.asarray(saved.learner.optimiser[0].count).tolist() == [50]
+
+
+@pytest.mark.parametrize("frames", ["device", "host"])
+def test_bench_says_what_this_machine_can_do(tmp_path: Path, capsys: Any, frames: str) -> None:
+    out = tmp_path / "bench.json"
+    flags = tiny_flags(replay={"frames": frames}, seeds=2)
+    arguments = ["bench", "gym:host_envs:Counter", "--seconds", "1", "--json", "--out", str(out), *flags]
+    assert sail.cli.main(arguments) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert json.loads(out.read_text()) == result
+    limits = {"emulators": result["emulator_limit"], "learner": result["learner_limit"]}
+    assert result["binds"] == min(limits, key=lambda name: limits[name]) and min(limits.values()) > 0
+    assert result["achieved"] > 0 and result["updates_per_second"] == round(result["achieved"] / 4)
+    assert result["seeds"] == 2 and result["provenance"]["versions"]
+    assert threads() == []
+
+
+def test_bench_is_for_outside_environments(tmp_path: Path, capsys: Any) -> None:
+    assert sail.cli.main(["bench", "kdt"]) == 2
+    assert "has no emulators to measure" in capsys.readouterr().err
+    assert sail.cli.main(["bench", "gym:CartPole-v1", "--out", str(tmp_path)]) == 2

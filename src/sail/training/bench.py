@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sail import envs, replay
+from sail import replay
 from sail.config import Config
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
 from sail.errors import BadInputError
-from sail.training.emulators import Emulators
 from sail.training.host import HostProgram
 from sail.training.host_device import HostState
 
@@ -29,11 +28,11 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
             f"{config.env.name} has no emulators to measure: 'sail bench' is for atari:GAME and gym:ID."
         )
     frames = FRAME_SKIP if isinstance(config.env, AtariSettings) else 1
-    emulators = _emulator_limit(config, seconds / 3) * frames
     program = HostProgram(config)
     try:
-        began = time.perf_counter()
         state = _full(program, program.init())
+        emulators = _emulator_limit(program, seconds / 3) * frames
+        began = time.perf_counter()
         state = program.advance(state, config.learning.starts, 2 * config.block_steps).state  # compiles everything
         jax.block_until_ready(state.learner)
         compile_seconds = time.perf_counter() - began
@@ -65,33 +64,27 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
     }
 
 
-def _emulator_limit(config: Config, seconds: float) -> float:
-    """Steps per second of the same pools with random actions and nothing else to do."""
-    each = config.learning.num_envs // config.num_pools
-    pools = [
-        Emulators(envs.make_host(config.host_env, each, config.num_rows), config.seed + i)
-        for i in range(config.seeds * config.num_pools)
-    ]
-    rng = np.random.default_rng(0)
+def _emulator_limit(program: HostProgram, seconds: float) -> float:
+    """Steps per second of the program's own pools with random actions and nothing else to do."""
+    assert program.pools is not None
+    config, pools = program.config, program.pools
+    seeds, rng = np.arange(config.seeds), np.random.default_rng(0)
 
     def round_trip() -> int:
         steps = 0
-        for pool in pools:
-            rows = pool.rows()
-            pool.act(rng.integers(pool.env.num_actions, size=len(rows.env)))
+        asked, answers = pools.rows(seeds)
+        for pool, rows in zip(asked, answers, strict=True):
+            assert rows is not None
+            pool.act(rng.integers(program.env.num_actions, size=len(rows.env)))
             steps += int(rows.stepped.sum())
         return steps
 
-    try:
-        for _ in range(2 * each // config.num_rows):
-            round_trip()  # every environment has begun
-        steps, began = 0, time.perf_counter()
-        while time.perf_counter() - began < seconds:
-            steps += round_trip()
-        return steps / (time.perf_counter() - began)
-    finally:
-        for pool in pools:
-            pool.close()
+    for _ in range(2 * config.learning.num_envs // config.num_rows):
+        round_trip()  # every environment has begun
+    steps, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        steps += round_trip()
+    return steps / (time.perf_counter() - began)
 
 
 def _full(program: HostProgram, state: HostState) -> HostState:

@@ -46,7 +46,7 @@ class HostProgram:
         self.observation_shape = (env.stack, *env.observation_shape) if env.stack > 1 else env.observation_shape
         self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
         self.device = DeviceSide(config, env, self.agent)
-        self._pools: Pools | None = None
+        self.pools: Pools | None = None
         self._pending: Any = None  # actions on their way from the device
         self._taken = np.zeros(config.seeds, np.int64)
         self._rounds = np.zeros(config.seeds, np.int32)
@@ -178,9 +178,9 @@ class HostProgram:
 
     def close(self) -> None:
         """Ends the emulators."""
-        if self._pools is not None:
-            self._pools.close()
-        self._pools, self._pending = None, None
+        if self.pools is not None:
+            self.pools.close()
+        self.pools, self._pending = None, None
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -196,9 +196,9 @@ class HostProgram:
 
     def _start(self, step: int) -> None:
         """Begins an episode everywhere. From another step on, they are other episodes."""
-        if self._pools is None:
+        if self.pools is None:
             self._rounds[:] = step
-            self._pools = Pools(self.config, step)
+            self.pools = Pools(self.config, step)
 
     def _collect(self, boundary: int, epsilon_step: int | None = None) -> None:
         """Rounds until every seed has taken its steps. The last actions stay on their way, behind what comes next."""
@@ -213,9 +213,9 @@ class HostProgram:
 
         Gives back the pools that answered and their actions, still on their way from the device.
         """
-        assert self._pools is not None
+        assert self.pools is not None
         asked = np.flatnonzero(self._taken < boundary)
-        pools, answers = self._pools.rows(asked)
+        pools, answers = self.pools.rows(asked)
         epsilon = self._epsilon(self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step))
         self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
         live = self._live
