@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sail.config import Config
+from sail.machine import cores
 
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+CORES = cores()
 
 
 class Timing(NamedTuple):

@@ -11,13 +11,14 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sail"
 
-# A room may import itself and these. `errors` and `jsonl` are tools that know nothing and are open to all.
+# A room may import itself and these. `errors`, `jsonl` and `machine` are tools that know nothing and are open to all.
 MAY_KNOW = {
     "rules": set(),
     "losses": set(),
     "tabular": set(),
     "errors": set(),
     "jsonl": set(),
+    "machine": set(),
     "networks": set(),
     "replay": set(),
     "exploration": set(),
@@ -36,7 +37,7 @@ MAY_KNOW = {
     "__init__": {"config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
-TOOLS = {"errors", "jsonl"}
+TOOLS = {"errors", "jsonl", "machine"}
 # Modules that answer before jax is there: names and settings, the command line, and everything after training.
 WITHOUT_JAX = [
     "sail",

@@ -166,9 +166,9 @@ def draw(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     if options.json:
         print(json.dumps({"grid": grid, "cells": cells, "picture": str(picture) if picture else None}))
         return 0
-    if grid or picture is None:
-        if not grid:
-            raise BadInputError(f"There is no map of '{name}' to draw; --out FILE draws its learning curve.")
+    if not grid and not picture:
+        raise BadInputError(f"There is no map of '{name}' to draw; --out FILE draws its learning curve.")
+    if grid:
         print(grid_text(grid, cells))
     if picture:
         print(f"Wrote {picture}.")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from sail.agents import names
-from sail.envs import KINDS, EnvSettings, HostEnvSettings, settings_class
+from sail.envs import KINDS, EnvSettings, HostEnvSettings, kind_of, settings_class
 from sail.envs import SETTINGS as ENV_SETTINGS
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.settings import Int, JaxEnvSettings, settings
@@ -129,7 +129,7 @@ def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] 
     overrides = overrides or {}
     rule, base = names.parse(agent)
     names_imply = {"env": {"name": env}, "agent": {"base": base}, "rule": {"name": rule}, "optimiser": {"name": "adam"}}
-    implied = implied_by(env, overrides.get("seeds", 1))
+    implied = implied_by(kind_of(env), overrides.get("seeds", 1))
     optimiser = overrides.get("optimiser")
     if isinstance(optimiser, Mapping) and optimiser.get("name"):
         implied = {**implied, "optimiser": {}}  # its numbers belong to the optimiser it names

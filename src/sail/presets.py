@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
+
+from sail.machine import cores
 
 # The paper's: Dopamine's numbers for DQN. 50M steps are 200M frames; a phase is one of its iterations.
 ATARI: dict[str, Any] = {
@@ -28,14 +29,9 @@ GYM: dict[str, Any] = {
 }
 
 
-def family(env: str) -> str:
-    """The kind of environment: atari, gym, or the name itself."""
-    return env.partition(":")[0] if ":" in env else env
-
-
-def implied_by(env: str, seeds: Any) -> dict[str, Any]:
-    """The settings that an environment's kind brings along, for this machine."""
-    match family(env):
+def implied_by(kind: str, seeds: Any) -> dict[str, Any]:
+    """The settings that a kind of environment brings along, for this machine."""
+    match kind:
         case "atari":
             return {**ATARI, "learning": {**ATARI["learning"], "num_envs": emulators(seeds)}}
         case "gym":
@@ -49,6 +45,5 @@ def emulators(seeds: Any) -> int:
 
     On few cores fewer, since an episode takes its time and the first scores should not come after an hour.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
-    return max((200 if cores >= 8 else 16) // shared_by // 2 * 2, 4)
+    return max((200 if cores() >= 8 else 16) // shared_by // 2 * 2, 4)

@@ -14,8 +14,6 @@ from sail import convolution
 from sail.errors import BadInputError
 from sail.networks import MLP, Then
 
-SMALLEST_IMAGE = 36  # what three unpadded convolutions leave something of
-
 
 @dataclass(frozen=True)
 class Torso:
@@ -32,10 +30,10 @@ class Torso:
             return
         if len(self.observation_shape) < 2:
             raise BadInputError(f"The {self.kind} network is for images, not for vectors of {self.observation_shape}.")
-        if self.kind == "nature" and min(self.observation_shape[-2:]) < SMALLEST_IMAGE:
+        if self.kind == "nature" and min(self.observation_shape[-2:]) < convolution.SMALLEST:
             height, width = self.observation_shape[-2:]
             raise BadInputError(
-                f"The nature network needs images of at least {SMALLEST_IMAGE} x {SMALLEST_IMAGE}, not "
+                f"The nature network needs images of at least {convolution.SMALLEST} x {convolution.SMALLEST}, not "
                 f"{height} x {width}: use agent.network dopamine or mlp."
             )
 
@@ -69,5 +67,7 @@ def torso_kind(network: str, observation_shape: tuple[int, ...], dtype: Any) -> 
     """What `auto` means for these observations: convolutions for images they fit."""
     if network != "auto":
         return network
-    is_image = len(observation_shape) >= 2 and dtype == jnp.uint8 and min(observation_shape[-2:]) >= SMALLEST_IMAGE
+    is_image = (
+        len(observation_shape) >= 2 and dtype == jnp.uint8 and min(observation_shape[-2:]) >= convolution.SMALLEST
+    )
     return "nature" if is_image else "mlp"

@@ -71,9 +71,7 @@ def settings_class(name: str) -> type[Any]:
     found = KINDS.get(kind_of(name)) if ":" in name else SETTINGS.get(name)
     if found is None:
         known = [*SETTINGS, *(f"atari:{game}" for game in GAMES), "gym:CartPole-v1"]
-        game = f"atari:{name}" if name.lower() in (one.lower() for one in GAMES) else name
-        error = unknown_name("environment", game, known, shown=[*SETTINGS, "atari:GAME", "gym:ID"])
-        raise type(error)(str(error).replace(f"'{game}'", f"'{name}'", 1))
+        raise unknown_name("environment", name, known, shown=[*SETTINGS, "atari:GAME", "gym:ID"])
     return found
 
 

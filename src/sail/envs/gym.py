@@ -1,7 +1,7 @@
 """Environments from Gymnasium, many at once, in this process or in one each.
 
 Packages that register their environments when Gymnasium is imported need only the ID. Others are imported first:
-`gym:minigrid:MiniGrid-Empty-5x5-v0`. Anything callable that returns an environment will do as well, and that is the
+`gym:ale_py:ALE/Pong-v5`. Anything callable that returns an environment will do as well, and that is the
 place for wrappers: `gym:my_module:make_env`.
 """
 

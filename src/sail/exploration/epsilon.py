@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 
-def epsilon_at(step: Array | int, *, start: float, end: float, begins: int, decay_steps: int) -> Array:
-    """`start` until step `begins`, then linearly down to `end` within `decay_steps` more."""
-    progress = jnp.clip((step - begins) / decay_steps, 0.0, 1.0)
+def epsilon_at(step: Any, *, start: float, end: float, begins: int, decay_steps: int) -> Any:
+    """`start` until step `begins`, then linearly down to `end` within `decay_steps` more.
+
+    The steps of jax arrays are counted on the device, those of numpy or plain numbers without waking it.
+    """
+    clip = jnp.clip if isinstance(step, Array) else np.clip
+    progress = clip((step - begins) / decay_steps, 0.0, 1.0)
     return start + (end - start) * progress
 
 

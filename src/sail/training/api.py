@@ -16,6 +16,7 @@ import numpy as np
 
 from sail.config import Config, make_config
 from sail.errors import BadInputError, TrainingError
+from sail.machine import cores
 from sail.training import checkpoint
 from sail.training.bench import bench
 from sail.training.host_evaluation import value_function
@@ -175,10 +176,9 @@ def set_up_jax(seeds: int) -> None:
         with suppress(RuntimeError):  # nobody is at home
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sail" / "compiled"
             jax.config.update("jax_compilation_cache_dir", str(cache))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if seeds > 1 and cores > 1:
+    if seeds > 1 and cores() > 1:
         with suppress(RuntimeError):
-            jax.config.update("jax_num_cpu_devices", min(cores, seeds))
+            jax.config.update("jax_num_cpu_devices", min(cores(), seeds))
 
 
 def _train(run: RunFolder, start: Callable[[], Start], reporter: Reporter) -> RunFolder:

@@ -31,6 +31,8 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
     program = HostProgram(config)
     try:
         state = _full(program, program.init())
+        on_device = sum(leaf.nbytes for leaf in jax.tree.leaves(state.ring))
+        ring = on_device + program.bytes_on_host
         emulators = _emulator_limit(program, seconds / 3) * frames
         began = time.perf_counter()
         state = program.advance(state, config.learning.starts, 2 * config.block_steps).state  # compiles everything
@@ -60,7 +62,7 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         "share_of_emulators": round(achieved / emulators, 3),
         "binds": "emulators" if emulators < learner else "learner",
         "seconds_to_compile": round(compile_seconds, 1),
-        **_memory(program),
+        **_memory(on_device, ring),
     }
 
 
@@ -131,17 +133,14 @@ def _achieved(program: HostProgram, state: HostState, seconds: float) -> float:
     return (step - first) * config.seeds / (time.perf_counter() - began)
 
 
-def _memory(program: HostProgram) -> dict[str, Any]:
+def _memory(ring_on_device: int, ring: int) -> dict[str, Any]:
     """What the ring takes, and what the device and this process took at most."""
-    shape = (program.config.seeds, program.config.learning.num_envs, program.config.ring_length)
-    one = jax.ShapeDtypeStruct(program.env.observation_shape, program.env.observation_dtype)
-    ring = int(np.prod(shape)) * (one.size * one.dtype.itemsize + 17)  # action, reward, age, return: 4 bytes; end: 1
     stats = jax.devices()[0].memory_stats() or {}
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     peak = stats.get("peak_bytes_in_use")
     return {
         "device": jax.devices()[0].device_kind,
         "ring_gib": round(ring / GIB, 2),
-        "device_beside_ring_gib": round((peak - ring) / GIB, 2) if peak else None,
+        "device_beside_ring_gib": round((peak - ring_on_device) / GIB, 2) if peak else None,
         "process_gib": round(rss / GIB, 2),
     }

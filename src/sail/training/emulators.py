@@ -20,9 +20,8 @@ PATIENCE_SECONDS = 300.0
 class Emulators:
     """Asks and answers in turns: `rows`, then `act` on them, then `rows` again."""
 
-    def __init__(self, env: HostEnv, seed: int, patience: float | None = None) -> None:
+    def __init__(self, env: HostEnv, seed: int) -> None:
         self.env = env
-        self.patience = PATIENCE_SECONDS if patience is None else patience
         self._actions: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, args=(seed,), daemon=True, name=f"emulators-{seed}")
@@ -31,10 +30,10 @@ class Emulators:
     def rows(self) -> Rows:
         """Waits for the next rows; what went wrong in an environment is raised here."""
         try:
-            answer = self._answers.get(timeout=self.patience)
+            answer = self._answers.get(timeout=PATIENCE_SECONDS)
         except queue.Empty:
             raise TrainingError(
-                f"{self.env.name} has not answered for {self.patience:g} s, so the run stops."
+                f"{self.env.name} has not answered for {PATIENCE_SECONDS:g} s, so the run stops."
             ) from None
         if isinstance(answer, SailError):
             raise answer

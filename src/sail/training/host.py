@@ -3,7 +3,7 @@
 A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
 soon as the steps of a block are in, its updates are sent to the device, and only then are actions waited for: so the
 device learns while the emulators play. Emulators that run on their own come in two pools that take turns, and the
-actions of one are waited for after the rows of the other have been sent to the device: so it never runs out of work.
+actions of one are waited for after the rows of the other have been sent to the device, which is to keep it at work.
 """
 
 from __future__ import annotations
@@ -28,20 +28,18 @@ from sail.training.host_evaluation import evaluate_seed
 from sail.training.journal import DamagedJournalError, Journal
 from sail.training.learner import Diagnostics
 from sail.training.parcels import pack
-from sail.training.program import Advance, Scores, make_agent
+from sail.training.program import Advance, Scores, epsilon_of, make_agent
 
 FILL_ROWS = 8  # environments whose returns are filled in at once
 
 
 class HostProgram:
-    """A config made executable. It owns the emulators, which start with the first step."""
+    """A config made executable. It owns the emulators, which start with `init` or `restore`."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         num_envs = config.learning.num_envs
-        env = self.env = envs.make_host(
-            config.host_env, 1
-        )  # to ask for shapes: the real ones start with the first step
+        env = self.env = envs.make_host(config.host_env, 1)  # only to be asked for shapes
         env.close()
         self.observation_shape = (env.stack, *env.observation_shape) if env.stack > 1 else env.observation_shape
         self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
@@ -159,6 +157,11 @@ class HostProgram:
         self._learn(step)
         return self._live
 
+    @property
+    def bytes_on_host(self) -> int:
+        """What of the ring is in this machine's memory."""
+        return sum(frames.frames.nbytes for frames in self._host_frames)
+
     def evaluate(
         self,
         params: Params,
@@ -216,12 +219,16 @@ class HostProgram:
         assert self.pools is not None
         asked = np.flatnonzero(self._taken < boundary)
         pools, answers = self.pools.rows(asked)
-        epsilon = self._epsilon(self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step))
+        steps = self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step)
         self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
         live = self._live
         rows = together(answers)
         ring, walkers, actions = self.device.act(
-            live.learner.params, live.ring, live.walkers, live.key, pack(rows, self._rounds, epsilon)
+            live.learner.params,
+            live.ring,
+            live.walkers,
+            live.key,
+            pack(rows, self._rounds, epsilon_of(self.config, steps)),
         )
         self._live = live._replace(ring=ring, walkers=walkers)
         ended = [self._account(seed, answers[seed]) for seed in asked]
@@ -263,12 +270,6 @@ class HostProgram:
 
     def _nothing(self) -> Any:
         return np.full((self.config.seeds, len(Diagnostics._fields)), np.nan, np.float32)
-
-    def _epsilon(self, steps: Any) -> Any:
-        """As `epsilon_of` for the steps of all seeds, without waking the device."""
-        settings, begins = self.config.exploration, self.config.learning.starts
-        progress = np.clip((steps - begins) / settings.decay_steps, 0.0, 1.0)
-        return (settings.start + (settings.end - settings.start) * progress).astype(np.float32)
 
     def _account(self, seed: Any, rows: Any) -> Any:
         """Counts steps and scores of one seed's rows; gives the environments whose episodes ended."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import jax
-from jax import Array
 
 from sail.agents.base import Agent, Params
 from sail.agents.dqn import DQN
@@ -143,8 +142,8 @@ def make_learner(config: Config, agent: Agent) -> Learner:
     )
 
 
-def epsilon_of(config: Config, step: Array | int) -> Array:
-    """A config's epsilon at a step."""
+def epsilon_of(config: Config, step: Any) -> Any:
+    """A config's epsilon at a step, or at many."""
     settings = config.exploration
     return epsilon_at(
         step,

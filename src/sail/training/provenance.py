@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from sail.machine import cores
+
 
 def provenance() -> dict[str, Any]:
     """What a reader needs to know to run it again: software, commit, machine and command."""
@@ -24,7 +26,7 @@ def provenance() -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
         "hardware": {
             "cpu": _cpu_model(),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+            "cores": cores(),
             "backend": jax.default_backend(),
             "devices": sorted({device.device_kind for device in jax.devices()}),
         },

@@ -51,7 +51,7 @@ def record(player: Player, epsilon: float | None = None, max_steps: int | None =
     running = 0.0 if steps[-1].last else UNKNOWN_RETURN
     for t in reversed(range(len(steps))):
         returns[t] = running = seen[t] + config.agent.discount * running
-    values, targets = (_in_parts(player, which, observations) for which in ("params", "target"))
+    values, targets = (_in_parts(player, params, observations) for params in (player.params, player.target_params))
     rule = config.rule
     bonuses = rules.bonus(rule.name, targets, actions, returns, rule.alpha, rule.clip, rule.tau)
     return Recording(
@@ -64,13 +64,11 @@ def record(player: Player, epsilon: float | None = None, max_steps: int | None =
     )
 
 
-def _in_parts(player: Player, which: str, observations: Any) -> Any:
-    """Action-values of the network, or of the target network, for all observations of an episode."""
+def _in_parts(player: Player, params: Any, observations: Any) -> Any:
+    """Action-values of a network for all observations of an episode."""
     values = value_function(player.program.agent)
-    params = player.params if which == "params" else player.target_params
-    return np.concatenate([np.asarray(values(params, part)) for part in _padded_parts(observations)])[
-        : len(observations)
-    ]
+    parts = [np.asarray(values(params, part)) for part in _padded_parts(observations)]
+    return np.concatenate(parts)[: len(observations)]
 
 
 def _padded_parts(observations: Any, size: int = 64) -> Iterator[Any]:
