@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+MANY_CORES = 8
+"""From so many cores on, a machine is taken for one that is there for training, with a GPU."""
 
 
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_idle_class(make: Callable[[], Any]) -> Any:
+    """What `make` gives, with every thread that it starts in Linux's idle class; elsewhere as they are.
+
+    Such threads run when nothing else wants their core. They inherit it from a thread that ends here, since a thread
+    without privileges cannot come back from that class.
+    """
+    made: list[Any] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            if hasattr(os, "SCHED_IDLE"):
+                with contextlib.suppress(PermissionError):  # some containers forbid it
+                    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            made.append(make())
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
+    return made[0]

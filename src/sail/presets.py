@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sail.machine import cores
+from sail.machine import MANY_CORES, cores
 
 # The paper's: Dopamine's numbers for DQN. 50M steps are 200M frames; a phase is one of its iterations.
 ATARI: dict[str, Any] = {
@@ -43,7 +43,9 @@ def implied_by(kind: str, seeds: Any) -> dict[str, Any]:
 def emulators(seeds: Any) -> int:
     """Emulators for each seed: enough to keep every core at work while others wait for their actions.
 
-    On few cores fewer, since an episode takes its time and the first scores should not come after an hour.
+    Several seeds share some more, since they wait for each other. On few cores there are fewer, since an episode takes
+    its time and the first scores should not come after an hour.
     """
     shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
-    return max((200 if cores() >= 8 else 16) // shared_by // 2 * 2, 4)
+    many = 200 if shared_by == 1 else 300
+    return max((many if cores() >= MANY_CORES else 16) // shared_by // 2 * 2, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.errors import BadInputError
+from sail.machine import in_idle_class
 
 SCREEN = 84
 
@@ -34,7 +36,8 @@ class AtariEnv:
         self.num_envs, self.num_rows = num_envs, num_rows or num_envs
         self.max_episode_steps: int | None = settings.time_limit
         # Frames are stacked by whoever reads them from the ring, so the emulators send each of them once.
-        self._env: Any = vector_env.AtariVectorEnv(
+        start = partial(
+            vector_env.AtariVectorEnv,
             rom(settings.name),
             num_envs=num_envs,
             batch_size=self.num_rows,
@@ -51,6 +54,7 @@ class AtariEnv:
             use_fire_reset=False,
             reward_clipping=False,
         )
+        self._env: Any = in_idle_class(start) if settings.give_way else start()
         actions: Any = self._env.ale.get_action_set()
         self.num_actions = len(actions)
         self.action_names: list[str] = [action.name for action in actions]

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from sail.envs.settings import Int, Probability, settings
 from sail.errors import BadInputError, unknown_name
+from sail.machine import MANY_CORES, cores
 
 # The 60 games of Dopamine; the paper's 59 leave out ElevatorAction.
 _SIXTY = """
@@ -45,6 +46,9 @@ class AtariSettings:
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
     """Emulator threads of each of a seed's two pools; 0 for as many as there are cores."""
+    give_way: bool = cores() >= MANY_CORES
+    """Emulator threads leave a core at once to whatever else wants it (Linux's idle class): a learner on a GPU is not
+    kept waiting, but beside other work on the same cores training is slow. By default so on 8 cores and more."""
 
     def __post_init__(self) -> None:
         rom(self.name)

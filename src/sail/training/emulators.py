@@ -42,7 +42,7 @@ class Emulators:
         return answer
 
     def act(self, actions: Any) -> None:
-        """The actions for the last rows; does not wait."""
+        """The actions for the last rows, or what gives them: then the thread waits for them, and nobody else."""
         self._actions.put(actions)
 
     def close(self) -> None:
@@ -55,7 +55,7 @@ class Emulators:
             self.env.reset(seed)
             self._answers.put(self.env.recv())
             while (actions := self._actions.get()) is not None:
-                self.env.send(actions)
+                self.env.send(actions() if callable(actions) else actions)
                 self._answers.put(self.env.recv())
         except BaseException as error:  # whatever it is, it belongs to whoever waits for rows
             self._answers.put(error)

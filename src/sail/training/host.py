@@ -1,14 +1,15 @@
 """The host loop: environments outside the compiled program, in threads of their own; everything else on the device.
 
 A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
-soon as the steps of a block are in, its updates are sent to the device, and only then are actions waited for: so the
-device learns while the emulators play. Emulators that run on their own come in two pools that take turns, and the
-actions of one are waited for after the rows of the other have been sent to the device, which is to keep it at work.
+soon as the steps of a block are in, its updates are sent to the device. This loop waits for rows and for nothing else:
+the emulators' own threads wait for their actions. Emulators that run on their own come in two pools that take turns, so
+that some play while the device thinks about the others, and the device always has something to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from sail import envs, replay
 from sail.agents.base import Params
 from sail.config import Config
 from sail.envs.host import Rows
-from sail.errors import SailError
+from sail.errors import SailError, TrainingError
 from sail.replay.host_frames import HostFrames
 from sail.training.emulators import Pools, together
 from sail.training.host_device import DeviceSide, HostState, Saved
@@ -45,7 +46,6 @@ class HostProgram:
         self.agent = make_agent(config, self.observation_shape, env.observation_dtype, env.num_actions)
         self.device = DeviceSide(config, env, self.agent)
         self.pools: Pools | None = None
-        self._pending: Any = None  # actions on their way from the device
         self._taken = np.zeros(config.seeds, np.int64)
         self._rounds = np.zeros(config.seeds, np.int32)
         self._episodes: list[dict[str, Any]] = []
@@ -183,7 +183,7 @@ class HostProgram:
         """Ends the emulators."""
         if self.pools is not None:
             self.pools.close()
-        self.pools, self._pending = None, None
+        self.pools = None
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -204,49 +204,26 @@ class HostProgram:
             self.pools = Pools(self.config, step)
 
     def _collect(self, boundary: int, epsilon_step: int | None = None) -> None:
-        """Rounds until every seed has taken its steps. The last actions stay on their way, behind what comes next."""
-        while (self._taken < boundary).any():
-            if self.config.num_pools == 1:  # it can only answer what it has been told
-                self._send_pending()
-            before, self._pending = self._pending, self._receive(boundary, epsilon_step)
-            self._send(before)
+        """Rounds until every seed has taken its steps.
 
-    def _receive(self, boundary: int, epsilon_step: int | None = None) -> Any:
-        """Takes rows from every seed that has steps to go, writes them into the ring, and picks actions.
-
-        Gives back the pools that answered and their actions, still on their way from the device.
+        A round takes rows from every seed that has steps to go, writes them into the ring, and picks actions.
         """
         assert self.pools is not None
-        asked = np.flatnonzero(self._taken < boundary)
-        pools, answers = self.pools.rows(asked)
-        steps = self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step)
-        self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
-        live = self._live
-        rows = together(answers)
-        ring, walkers, actions = self.device.act(
-            live.learner.params,
-            live.ring,
-            live.walkers,
-            live.key,
-            pack(rows, self._rounds, epsilon_of(self.config, steps)),
-        )
-        self._live = live._replace(ring=ring, walkers=walkers)
-        ended = [self._account(seed, answers[seed]) for seed in asked]
-        self._fill_returns(asked, ended)
-        return asked, pools, rows, actions
-
-    def _send(self, pending: Any) -> None:
-        if pending is not None:
-            asked, pools, rows, on_device = pending
-            actions = np.asarray(on_device)
+        while len(asked := np.flatnonzero(self._taken < boundary)):
+            pools, answers = self.pools.rows(asked)
+            steps = self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step)
+            self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
+            live = self._live
+            rows = together(answers)
+            parcel = pack(rows, self._rounds, epsilon_of(self.config, steps))
+            ring, walkers, actions = self.device.act(live.learner.params, live.ring, live.walkers, live.key, parcel)
             for seed, pool in zip(asked, pools, strict=True):
-                pool.act(actions[seed])
+                pool.act(partial(_of_seed, actions, seed))
+            self._live = live._replace(ring=ring, walkers=walkers)
+            ended = [self._account(seed, answers[seed]) for seed in asked]
+            self._fill_returns(asked, ended)
             if self._journal is not None:
                 self._journal.add(rows, actions)
-
-    def _send_pending(self) -> None:
-        pending, self._pending = self._pending, None
-        self._send(pending)
 
     def _learn(self, step: int) -> Any:
         """The updates that the block up to `step` has earned, and the target network if it is due."""
@@ -298,3 +275,11 @@ class HostProgram:
                 some = over[first : first + FILL_ROWS]
                 rows[seed, : len(some)] = some
             self._live = self._live._replace(ring=self.device.fill(self._live.ring, rows))
+
+
+def _of_seed(actions: Array, seed: int) -> Any:
+    """Waits for the device."""
+    try:
+        return np.asarray(actions)[seed]
+    except jax.errors.JaxRuntimeError as error:
+        raise TrainingError(f"The device failed: {error}") from error

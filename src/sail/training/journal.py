@@ -138,7 +138,7 @@ class Journal:
             for key in Rows._fields
             if getattr(rounds[0][0], key) is not None
         }
-        content = save({**columns, "action": np.stack([actions for _, actions in rounds])})
+        content = save({**columns, "action": np.stack([np.asarray(actions) for _, actions in rounds])})
         name = f"{self._next:08d}.safetensors"
         self._next += 1
         temporary = self.folder / f".{name}.writing"
