@@ -1,8 +1,8 @@
 """Learning curves on Atari games: trains a list of runs, so many at a time, and gathers their curves.
 
-    python benchmarks/atari_learning.py --set issue3 --out runs/issue3 --at-once 2
+    python benchmarks/atari_learning.py --set first --out runs/first --at-once 2
     python benchmarks/atari_learning.py --games Pong --agents dqn sail-dqn --frames 10_000_000 --seeds 0 1 --out runs/x
-    python benchmarks/atari_learning.py --out runs/issue3 --collect --dopamine dopamine_curves.json
+    python benchmarks/atari_learning.py --out runs/first --collect --dopamine dopamine_curves.json
 
 Every run is `sail train` with its defaults, the paper's, and whatever other settings are given here; so each can be
 looked at, resumed and evaluated like any other. Started again, this skips what is done and resumes what is not.
@@ -56,9 +56,11 @@ class Job(NamedTuple):
 
 
 SETS = {
-    "issue3": [
-        *(Job(game, "dqn", 10 * MILLION) for game in ("Pong", "Breakout", "Freeway")),
-        *(Job("Frostbite", agent, 20 * MILLION) for agent in ("dqn", "al-dqn", "sail-dqn")),
+    "first": [
+        *(Job(game, "dqn", 10 * MILLION) for game in ("Pong", "Breakout")),
+        Job("Frostbite", "sail-dqn", 20 * MILLION),
+        Job("Freeway", "dqn", 10 * MILLION),
+        *(Job("Frostbite", agent, 20 * MILLION) for agent in ("dqn", "al-dqn")),
     ]
 }
 
@@ -228,7 +230,7 @@ def main() -> None:
     parser.add_argument("--collect", action="store_true", help="train nothing")
     parser.add_argument("--dopamine", type=Path, help="published curves to compare with")
     parser.add_argument("--at", type=int, default=10, help="millions of frames at which scores are compared")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results" / "atari")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parents[1] / "results" / "atari")
     options, settings = parser.parse_known_args()
     jobs = [*SETS.get(options.set, ())]
     jobs += [Job(g, a, options.frames, s) for g in options.games for a in options.agents for s in options.seeds]

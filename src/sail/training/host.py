@@ -218,7 +218,7 @@ class HostProgram:
             parcel = pack(rows, self._rounds, epsilon_of(self.config, steps))
             ring, walkers, actions = self.device.act(live.learner.params, live.ring, live.walkers, live.key, parcel)
             for seed, pool in zip(asked, pools, strict=True):
-                pool.act(partial(_of_seed, actions, seed))
+                pool.act(partial(_of_seed, actions, int(seed)))
             self._live = live._replace(ring=ring, walkers=walkers)
             ended = [self._account(seed, answers[seed]) for seed in asked]
             self._fill_returns(asked, ended)
