@@ -88,15 +88,9 @@ class Config:
 
     @property
     def num_pools(self) -> int:
-        """Pools of emulators that take turns: two where they run on their own, if that is possible."""
-        return 2 if isinstance(self.env, AtariSettings) and self.learning.num_envs % 2 == 0 else 1
-
-    @property
-    def num_rows(self) -> int:
-        """Emulators of a pool that are waited for at a time."""
-        in_pool = self.learning.num_envs // self.num_pools
-        at_a_time = max(in_pool // 2, 1) if isinstance(self.env, AtariSettings) else in_pool
-        return min(self.learning.num_rows or at_a_time, in_pool)
+        """Pools of outside environments that take turns."""
+        at_most = 4 if isinstance(self.env, AtariSettings) else 1
+        return self.learning.num_pools or math.gcd(self.learning.num_envs, at_most)
 
     @property
     def block_steps(self) -> int:
@@ -200,12 +194,12 @@ def _aligned(config: Config) -> Config:
         raise BadInputError(
             f"evaluation.steps is for outside environments: {config.env.name} is evaluated by episodes."
         )
-    in_pool = config.learning.num_envs // config.num_pools
-    if (config.learning.num_rows or 1) > in_pool:
+    if config.learning.num_envs % config.num_pools:
         raise BadInputError(
-            f"learning.num_rows must be at most {in_pool}, the environments that run together, not "
-            f"{config.learning.num_rows}."
+            f"learning.num_pools must divide learning.num_envs ({config.learning.num_envs}), not be {config.num_pools}."
         )
+    if config.on_device and config.learning.num_pools is not None:
+        raise BadInputError(f"learning.num_pools is for outside environments: {config.env.name} needs none.")
     return config
 
 

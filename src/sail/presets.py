@@ -48,4 +48,4 @@ def emulators(seeds: Any) -> int:
     """
     shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
     many = 200 if shared_by == 1 else 300
-    return max((many if cores() >= MANY_CORES else 16) // shared_by // 2 * 2, 4)
+    return max((many if cores() >= MANY_CORES else 16) // shared_by // 4 * 4, 4)

@@ -121,8 +121,9 @@ class LearningSettings:
 
     num_envs: Annotated[Int, Field(ge=1, le=65_536)] = 8
     """Environments stepped together, for each seed."""
-    num_rows: Annotated[Int, Field(ge=1, le=65_536)] | None = None
-    """Emulators waited for at a time while the others go on; none for half of a pool, of which Atari has two."""
+    num_pools: Annotated[Int, Field(ge=1, le=65_536)] | None = None
+    """Pools of outside environments that take turns, so that some play while the device thinks about the others; none
+    for 4 of Atari games (or as many as divide num_envs), and 1 otherwise."""
     batch_size: Annotated[Int, Field(ge=1, le=65_536)] = 32
     """Transitions in one update."""
     update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4

@@ -1,6 +1,7 @@
 """AtariEnv against Gymnasium's own wrappers, frame by frame, and what it does that those do not."""
 
 import os
+import types
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ from sail import replay
 from sail.envs import atari_settings
 from sail.envs.atari import AtariEnv
 from sail.envs.atari_settings import GAMES, AtariSettings, rom
-from sail.errors import BadInputError
+from sail.errors import BadInputError, TrainingError
 from sail.training.host import HostProgram
 from sail.training.host_evaluation import Watched
 
@@ -27,8 +28,8 @@ def make():
     """AtariEnv without sticky actions, closed at the end."""
     made = []
 
-    def make(game, num_envs=1, num_rows=None, **settings):
-        made.append(AtariEnv(AtariSettings(name=f"atari:{game}", **{"sticky": 0.0, **settings}), num_envs, num_rows))
+    def make(game, num_envs=1, **settings):
+        made.append(AtariEnv(AtariSettings(name=f"atari:{game}", **{"sticky": 0.0, **settings}), num_envs))
         return made[-1]
 
     yield make
@@ -176,47 +177,59 @@ def test_what_the_ring_gives_back_is_gymnasiums(make):
     np.testing.assert_array_equal(batch.observation[40][:3], 0)  # a stack begins anew with its episode
 
 
-# In their own time ----------------------------------------------------------------------------------------------------
+# Many at once ---------------------------------------------------------------------------------------------------------
 
 
 def streams(env, num_each, actions):
-    """What each environment of a pool sends, if it is always sent its own next action: its first `num_each` rows."""
-    found = [[] for _ in range(env.num_envs)]
-    rows = first_rows(env, seed=5)
-    while True:
-        assert rows.env.shape == (env.num_rows,) and len(set(rows.env.tolist())) == env.num_rows
-        for i, one in enumerate(rows.env):
-            found[one].append([np.copy(column[i]) for column in rows[1:-1]])
-        if min(map(len, found)) >= num_each:
-            return [stream[:num_each] for stream in found]
-        rows = act_on(env, [actions[one][len(found[one])] for one in rows.env])
+    """What each environment of a pool sends."""
+    rows = [first_rows(env, seed=5)]
+    while len(rows) < num_each:
+        rows.append(act_on(env, actions[:, len(rows)]))
+    assert all(row.env.tolist() == list(range(env.num_envs)) for row in rows)
+    return [[[np.copy(column[i]) for column in row[1:-1]] for row in rows] for i in range(env.num_envs)]
 
 
-def test_each_environment_sends_the_same_whoever_is_waited_for(make):
-    """Rows of whichever answer first, against rows of all in order; the episodes are 25 steps long."""
-    actions = np.random.default_rng(2).integers(4, size=(5, 5000))
-    asynchronous = streams(make("Breakout", 5, 2, time_limit=25), 70, actions)
-    synchronous = streams(make("Breakout", 5, time_limit=25), 70, actions)
-    for mine, theirs in zip(asynchronous, synchronous, strict=True):
+def test_a_pool_does_the_same_again_however_many_threads_it_has(make):
+    """With sticky actions too; the episodes are 25 steps long."""
+    actions = np.random.default_rng(2).integers(4, size=(5, 70))
+    settings = {"time_limit": 25, "sticky": 0.25}
+    many, one = (streams(make("Breakout", 5, threads=threads, **settings), 70, actions) for threads in (2, 1))
+    for mine, theirs in zip(many, one, strict=True):
         for number, (row, other) in enumerate(zip(mine, theirs, strict=True)):
             for column, expected in zip(row, other, strict=True):
                 np.testing.assert_array_equal(column, expected, err_msg=str(number))
         # A first row, 25 steps, a reset, and so on.
-        stepped = [bool(row[4]) for row in mine]
-        assert [number for number, one in enumerate(stepped) if not one] == [0, 26, 52]
+        assert [number for number, row in enumerate(mine) if not row[4]] == [0, 26, 52]
         assert [number for number, row in enumerate(mine) if row[3]] == [25, 51]
-    assert len({stream[60][0].tobytes() for stream in asynchronous}) == 5, "they were sent different actions"
+    sent = {b"".join(row[0].tobytes() for row in stream) for stream in many}
+    assert len(sent) == 5, "they were sent different actions"
 
 
-def test_rows_are_numbered_from_the_first(make):
-    """Seeded resets take long: the last environment may come in after hundreds of steps of the others."""
-    env = make("Pong", 4, 3)
-    seen = set(first_rows(env).env.tolist())
-    for _ in range(20_000):
-        seen |= set(act_on(env, [0, 0, 0]).env.tolist())
-        if len(seen) == 4:
-            break
-    assert seen == {0, 1, 2, 3}
+def test_emulators_that_answer_out_of_order_stop_the_run(make):
+    """That one environment's action was played in another is not to be learned from."""
+    env = make("Pong", 3)
+    first_rows(env)
+    env.send([0, 0, 0])
+    real, answer = env._env, env._env.recv()
+    answer[-1]["env_id"][1] = 2
+    env._env = types.SimpleNamespace(recv=lambda: answer)
+    with pytest.raises(TrainingError, match="atari:Pong: the emulators have answered out of order"):
+        env.recv()
+    env._env = real
+
+
+def test_emulators_can_give_way(make):
+    """In the idle class they do the same."""
+    before = set(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else set()
+    given, kept = make("Pong", 2, threads=2, give_way=True), make("Pong", 2, threads=2, give_way=False)
+    actions = np.random.default_rng(0).integers(6, size=(2, 40))
+    for mine, theirs in zip(streams(given, 40, actions), streams(kept, 40, actions), strict=True):
+        for row, other in zip(mine, theirs, strict=True):
+            assert all(map(np.array_equal, row, other))
+    if hasattr(os, "SCHED_IDLE"):
+        classes = [os.sched_getscheduler(int(one)) for one in set(os.listdir("/proc/self/task")) - before]
+        assert sorted(classes) == [os.SCHED_OTHER] * 2 + [os.SCHED_IDLE] * 2
+        assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 # Names ----------------------------------------------------------------------------------------------------------------
@@ -405,17 +418,16 @@ def threads():
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
 @pytest.mark.parametrize("how_far", ("made", "reset", "first rows", "sent", "answered"))
-@pytest.mark.parametrize("num_rows", (1, 3))
-def test_closing_ends_the_threads_at_any_time_and_twice_is_once(make, how_far, num_rows):
+def test_closing_ends_the_threads_at_any_time_and_twice_is_once(make, how_far):
     before = threads()
-    env = make("Pong", 3, num_rows, threads=2)
+    env = make("Pong", 3, threads=2)
     assert threads() > before
     if how_far != "made":
         env.reset(0)
     if how_far not in ("made", "reset"):
         env.recv()
     if how_far in ("sent", "answered"):
-        env.send([0] * num_rows)
+        env.send([0, 0, 0])
     if how_far == "answered":
         env.recv()
     env.close()

@@ -437,7 +437,7 @@ def run_until_it_breaks(env, steps: int) -> None:
         env.reset(0)
         env.recv()
         for _ in range(steps):
-            env.send(np.zeros(env.num_rows, int))
+            env.send(np.zeros(env.num_envs, int))
             env.recv()
     finally:
         env.close()

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,7 +118,7 @@ class Heard(Silent):
 
 
 class Pool:
-    """Counters as a HostEnv, `num_rows` answers at a time in random order; remembers what the ring should hold."""
+    """Counters as a HostEnv, their rows in random order; remembers what the ring should hold."""
 
     name = "gym:host_envs:Pool"
     num_actions, stack = 2, 1
@@ -129,18 +128,17 @@ class Pool:
     def __init__(
         self,
         num_envs: int,
-        num_rows: int,
         lengths: tuple[int, ...] = (3, 5),
         within_step: bool = False,
         order: int = 0,
     ) -> None:
-        self.num_envs, self.num_rows, self.resets_within_step, self.order = num_envs, num_rows, within_step, order
+        self.num_envs, self.resets_within_step, self.order = num_envs, within_step, order
         self.envs = [Counter(lengths) for _ in range(num_envs)]
         self.answers: list[list[tuple[int, list[dict[str, Any]]]]] = []
 
     def reset(self, seed: int) -> None:
         self.random = np.random.default_rng([seed, self.order])
-        self.waiting = deque((i, self.began(i, seed + i), []) for i in range(self.num_envs))
+        self.waiting = [(i, self.began(i, seed + i), []) for i in range(self.num_envs)]
         self.asked: list[int] = []
 
     def began(self, i: int, seed: int | None = None) -> dict[str, Any]:
@@ -164,9 +162,7 @@ class Pool:
         return i, row, slots
 
     def recv(self) -> Rows:
-        chosen = self.random.permutation(len(self.waiting))[: self.num_rows]
-        given = [self.waiting[i] for i in chosen]
-        self.waiting = deque(one for i, one in enumerate(self.waiting) if i not in chosen)
+        given = [self.waiting[i] for i in self.random.permutation(self.num_envs)]
         self.answers.append([(i, slots) for i, _, slots in given])
         self.asked = [i for i, _, _ in given]
 
@@ -192,7 +188,7 @@ class Pool:
         ]
 
     def send(self, actions: Any) -> None:
-        self.waiting.extend(self.stepped(i, int(action)) for i, action in zip(self.asked, actions, strict=True))
+        self.waiting = [self.stepped(i, int(action)) for i, action in zip(self.asked, actions, strict=True)]
 
     def close(self) -> None:
         pass
@@ -205,8 +201,8 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Pool]]:
     def use(**how: Any) -> list[Pool]:
         made: list[Pool] = []
 
-        def make_host(settings: Any, num_envs: int, num_rows: int | None = None) -> Pool:
-            made.append(Pool(num_envs, num_rows or num_envs, **how))
+        def make_host(settings: Any, num_envs: int) -> Pool:
+            made.append(Pool(num_envs, **how))
             return made[-1]
 
         monkeypatch.setattr(envs, "make_host", make_host)
@@ -243,31 +239,28 @@ def assert_ring_holds(ring: replay.Ring, told: list[list[dict[str, Any]]], disco
 
 @pytest.mark.parametrize("within_step", (False, True))
 def test_the_ring_holds_what_environments_did_in_any_order(pools: Callable[..., list[Pool]], within_step: bool) -> None:
-    """Three of four at a time, round the ring of 25 slots each and round again."""
-    config = tiny(learning={**NEVER, "num_rows": 3}, replay={"capacity": 100}, steps=400)
+    """Round the ring of 25 slots each and round again."""
+    config = tiny(learning=NEVER, replay={"capacity": 100}, steps=400)
 
     @settings(deadline=None, derandomize=True, max_examples=12)
     @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=4), order=st.integers(0, 9))
     def check(lengths: list[int], order: int) -> None:
         made = pools(lengths=tuple(lengths), within_step=within_step, order=order)
         trained = Trained(config, 200, 200)
-        assert [pool.num_rows for pool in made] == [1, 3]  # one to be asked for shapes, one to be trained in
+        assert [pool.num_envs for pool in made] == [1, 4]  # one to be asked for shapes, one to be trained in
         told = made[1].told(trained.rounds())
         assert_ring_holds(trained.ring(), told)
         steps = sum(slot["end"] != replay.CLOSING for slots in told for slot in slots)
-        assert 400 <= steps == trained.program._taken[0] < 400 + 3
+        assert 400 <= steps == trained.program._taken[0] < 400 + 4
 
     check()
 
 
 @pytest.mark.parametrize("frames", ["device", "host"])
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_two_pools_that_take_turns_fill_one_ring(
-    pools: Any, monkeypatch: pytest.MonkeyPatch, seeds: int, frames: str
-) -> None:
-    monkeypatch.setattr(Config, "num_pools", 2)
+def test_two_pools_that_take_turns_fill_one_ring(pools: Any, seeds: int, frames: str) -> None:
     made = pools(lengths=(3, 7, 1, 12), within_step=False, order=seeds)
-    learning = {"starts": 100, "num_envs": 8, "num_rows": 3}
+    learning = {"starts": 100, "num_envs": 8, "num_pools": 2}
     trained = Trained(tiny(learning=learning, replay={"capacity": 200, "frames": frames}, seeds=seeds), 400, 400)
     assert len(made) == 1 + 2 * seeds  # one was asked for shapes
     for seed in range(seeds):
@@ -285,7 +278,7 @@ def test_two_pools_that_take_turns_fill_one_ring(
 
 def test_a_dozen_that_end_at_once_all_get_their_returns(pools: Callable[..., list[Pool]]) -> None:
     made = pools(lengths=(4,), within_step=True)
-    trained = Trained(tiny(learning={**NEVER, "num_envs": 12, "num_rows": 12}), 200)
+    trained = Trained(tiny(learning={**NEVER, "num_envs": 12}), 200)
     assert_ring_holds(trained.ring(), made[1].told(trained.rounds()))
     # 17 rounds of 12 are 204 steps; four episodes of each have ended, and of the fifth there is one step.
     assert np.isfinite(trained.ring().returns).sum() == 12 * 16
@@ -300,9 +293,7 @@ def test_the_ring_holds_what_gymnasium_did(monkeypatch: pytest.MonkeyPatch, auto
     """
     from sail.envs.gym import GymEnv
 
-    monkeypatch.setattr(
-        envs, "make_host", lambda settings, num_envs, num_rows=None: GymEnv(settings, num_envs, autoreset=autoreset)
-    )
+    monkeypatch.setattr(envs, "make_host", lambda settings, num_envs: GymEnv(settings, num_envs, autoreset=autoreset))
     trained = Trained(tiny(env={"clip_rewards": True}, learning=NEVER), 400, 400)
     ring = trained.ring()
     told: list[list[dict[str, Any]]] = []
@@ -377,17 +368,17 @@ def test_a_slice_has_the_episodes_of_its_own_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_envs", "num_rows", "update_period", "starts", "max_block", "blocks", "updates"),
+    ("num_envs", "num_pools", "update_period", "starts", "max_block", "blocks", "updates"),
     [
-        (4, 3, 4, 200, 256, 200, 250),  # 5 blocks, 50 updates each
-        (4, 1, 1, 333, 64, 50, 700),  # from step 350 on: 14 blocks of 50
-        (7, 2, 8, 1000, 8, 8, 1),  # a block for each update, and the first at the last step
+        (4, 2, 4, 200, 256, 200, 250),  # 5 blocks, 50 updates each
+        (4, 4, 1, 333, 64, 50, 700),  # from step 350 on: 14 blocks of 50
+        (7, 1, 8, 1000, 8, 8, 1),  # a block for each update, and the first at the last step
     ],
 )
 def test_the_number_of_updates_is_exact(
     pools: Callable[..., list[Pool]],
     num_envs: int,
-    num_rows: int,
+    num_pools: int,
     update_period: int,
     starts: int,
     max_block: int,
@@ -396,14 +387,15 @@ def test_the_number_of_updates_is_exact(
 ) -> None:
     """Over 1000 steps, however many come in at once."""
     made = pools(lengths=(3, 1, 11))
-    learning = {"num_envs": num_envs, "num_rows": num_rows, "update_period": update_period}
+    learning = {"num_envs": num_envs, "num_pools": num_pools, "update_period": update_period}
     learning |= {"starts": starts, "max_block": max_block}
     config = tiny(learning=learning, steps=1000)
     assert config.block_steps == blocks
     trained = Trained(config, blocks, 1000 - blocks)
     assert trained.updates() == [updates] == [updates_at(config, 1000)]
-    steps = sum(slot["end"] != replay.CLOSING for slots in made[1].told(trained.rounds()) for slot in slots)
-    assert 1000 <= steps < 1000 + num_rows
+    told = [made[1 + i].told(-((i - trained.rounds()) // num_pools)) for i in range(num_pools)]
+    steps = sum(slot["end"] != replay.CLOSING for pool in told for slots in pool for slot in slots)
+    assert 1000 <= steps < 1000 + num_envs // num_pools
 
 
 def test_the_target_network_is_copied_when_it_is_due() -> None:
@@ -588,7 +580,7 @@ def test_a_run_interrupted_in_mid_phase_counts_what_came_before_and_after(tmp_pa
 def test_refilled_steps_are_those_of_the_policy_and_count_for_nothing(pools: Callable[..., list[Pool]]) -> None:
     """A ring of 100, at step 200 of a run that does not explore: it is filled with greedy steps."""
     made, notes = pools(), []
-    config = tiny(replay={"capacity": 100}, exploration={"start": 0.0, "end": 0.0}, learning={"num_rows": 3})
+    config = tiny(replay={"capacity": 100}, exploration={"start": 0.0, "end": 0.0})
     trained = Trained(config, 200)
     assert trained.updates() == [50]
     program = program_of(config)
@@ -597,7 +589,7 @@ def test_refilled_steps_are_those_of_the_policy_and_count_for_nothing(pools: Cal
     ring = jax.tree.map(lambda x: np.asarray(x[0]), state.ring)
     told = made[-1].told(int(program._rounds[0]) - 200)
     assert_ring_holds(ring, told)
-    assert 100 <= sum(slot["end"] != replay.CLOSING for slots in told for slot in slots) < 103
+    assert 100 <= sum(slot["end"] != replay.CLOSING for slots in told for slot in slots) < 104
     params = jax.tree.map(lambda x: x[0], state.learner.params)
     for row in range(4):
         for slot in np.flatnonzero(ring.end[row, : ring.size[row]] != replay.CLOSING):
@@ -774,17 +766,22 @@ def test_a_loaded_run_leaves_no_environments_behind(tmp_path: Path) -> None:
 # Atari ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
-    pytest.importorskip("ale_py")
-    changes: dict[str, Any] = {
+def tiny_atari(**changes: Any) -> Config:
+    settings: dict[str, Any] = {
         "env": {"time_limit": 30},
         "agent": {"network": "mlp", "hidden": (4,)},
         "optimiser": {"name": "adam"},
-        "learning": {"num_envs": 4, "num_rows": 1, "starts": 100, "target_period": 100},
+        "learning": {"num_envs": 4, "starts": 100, "target_period": 100},
         "replay": {"capacity": 300},
         "evaluation": {"period": 200, "episodes": 0},
     }
-    config = make_config("atari:Pong", "sail-dqn", tiny_overrides(steps=200, **changes))
+    return make_config("atari:Pong", "sail-dqn", tiny_overrides(steps=200, **(settings | changes)))
+
+
+def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
+    pytest.importorskip("ale_py")
+    config = tiny_atari()
+    assert config.num_pools == 4
     run = sail.train_config(config, out=tmp_path / "run")
     # 25 for each block of 100 from step 100 on.
     assert [row["updates"] for row in run.metrics()] == [50]
@@ -794,6 +791,16 @@ def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
     assert player.evaluate(steps=100)["mean_length"] == 30
     saved, _, _ = checkpoint.load_newest(run.checkpoints, player.program.saved_like())
     assert np.asarray(saved.learner.optimiser[0].count).tolist() == [50]
+
+
+def test_an_atari_run_does_the_same_again() -> None:
+    """Emulators in four pools of two, in threads of their own, and a policy that chooses: bit for bit."""
+    pytest.importorskip("ale_py")
+    learning = {"num_envs": 8, "starts": 100, "target_period": 100}
+    config = tiny_atari(learning=learning, exploration={"decay_steps": 100}, env={"sticky": 0.25, "time_limit": 50})
+    first, second = (Trained(config, 200, 200, 200) for _ in range(2))
+    assert_same_bits(first.state._replace(key=None), second.state._replace(key=None))
+    assert first.episodes == second.episodes and len(first.episodes) >= 8
 
 
 @pytest.mark.parametrize("frames", ["device", "host"])

@@ -97,12 +97,12 @@ def make(env: str | JaxEnvSettings, **settings: Any) -> JaxEnv[Any]:
             return Probe(chosen)
 
 
-def make_host(settings: HostEnvSettings, num_envs: int, num_rows: int | None = None) -> HostEnv:
-    """A pool of environments outside the compiled program. `num_rows`: how many to wait for at a time."""
+def make_host(settings: HostEnvSettings, num_envs: int) -> HostEnv:
+    """A pool of environments outside the compiled program."""
     if isinstance(settings, AtariSettings):
         from sail.envs.atari import AtariEnv
 
-        return AtariEnv(settings, num_envs, num_rows)
+        return AtariEnv(settings, num_envs)
     from sail.envs.gym import GymEnv
 
     return GymEnv(settings, num_envs)

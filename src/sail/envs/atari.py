@@ -1,4 +1,10 @@
-"""Atari games on the emulator's own vector environment: many games in C++ threads, answering in their own time."""
+"""Atari games on the emulator's own vector environment: many games in C++ threads.
+
+A pool is always waited for as a whole. The emulator can also give its first answers before the others are there, but
+then its queue of actions can be overwritten under a thread that has been off its core for long: that thread plays a
+game that another is playing, and two games are broken from then on (seen with ale-py 0.12.1 on 16 busy cores: "Illegal
+Instruction!", and episodes that never end). Pools that take turns do not need it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ import numpy as np
 
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
 from sail.envs.host import Rows, Rows1D, checked_actions
-from sail.errors import BadInputError
+from sail.errors import BadInputError, TrainingError
 from sail.machine import in_idle_class
 
 SCREEN = 84
@@ -24,7 +30,7 @@ class AtariEnv:
     resets_within_step = False
     reward_threshold: float | None = None
 
-    def __init__(self, settings: AtariSettings, num_envs: int, num_rows: int | None = None) -> None:
+    def __init__(self, settings: AtariSettings, num_envs: int) -> None:
         try:
             from ale_py import ALEInterface, LoggerMode, vector_env
         except ImportError:
@@ -33,14 +39,13 @@ class AtariEnv:
         self.name = settings.name
         self.settings = settings
         self.stack = settings.stack
-        self.num_envs, self.num_rows = num_envs, num_rows or num_envs
+        self.num_envs = num_envs
         self.max_episode_steps: int | None = settings.time_limit
         # Frames are stacked by whoever reads them from the ring, so the emulators send each of them once.
         start = partial(
             vector_env.AtariVectorEnv,
             rom(settings.name),
             num_envs=num_envs,
-            batch_size=self.num_rows,
             num_threads=settings.threads,
             stack_num=1,
             frameskip=FRAME_SKIP,
@@ -59,43 +64,44 @@ class AtariEnv:
         self.num_actions = len(actions)
         self.action_names: list[str] = [action.name for action in actions]
         self._begins = np.ones(num_envs, bool)
+        self._order = np.arange(num_envs, dtype=np.int32)
         self._first: Any = None
-        self._at_work = 0
+        self._at_work = False
 
     def reset(self, seed: int) -> None:
         """Begins an episode everywhere; the games get seeds of their own, far from those of other runs."""
         if self._at_work:
-            raise RuntimeError(f"{self.name} can only be reset once: emulators may still be at work.")
+            raise RuntimeError(f"{self.name} cannot be reset while its emulators are at work.")
         seeds = np.random.SeedSequence(seed).generate_state(self.num_envs) % 2**31
         self._begins[:] = True
         self._first = self._env.reset(seed=seeds.astype(np.int64))
-        self._at_work = self.num_envs
 
     def recv(self) -> Rows:
-        """Waits until W games have answered."""
+        """Waits until every game has answered."""
         if self._first is not None:
             observation, info = self._first
-            none = np.zeros(self.num_rows, bool)
-            reward, terminated, truncated, self._first = np.zeros(self.num_rows), none, none, None
+            none = np.zeros(self.num_envs, bool)
+            reward, terminated, truncated, self._first = np.zeros(self.num_envs), none, none, None
         else:
             observation, reward, terminated, truncated, info = self._env.recv()
-        self._at_work -= self.num_rows
-        env = info["env_id"].astype(np.int32)
-        begins = self._begins[env]
+            self._at_work = False
+        if not np.array_equal(info["env_id"], self._order):
+            raise TrainingError(f"{self.name}: the emulators have answered out of order, so the run stops.")
+        begins = self._begins
         # A row after an end is a reset: no step led to it, and its flags mean nothing.
         stepped = ~begins
         terminated = terminated & stepped
         truncated = truncated & stepped & ~terminated
-        self._begins[env] = terminated | truncated
-        return Rows(env, observation[:, 0], reward.astype(np.float32), terminated, truncated, stepped, begins)
+        self._begins = terminated | truncated
+        return Rows(self._order, observation[:, 0], reward.astype(np.float32), terminated, truncated, stepped, begins)
 
     def send(self, actions: Rows1D) -> None:
         """The actions for the rows of the last `recv`. Checked: one outside the set would make `recv` wait for ever."""
         self._env.send(checked_actions(self, actions).astype(np.int64))
-        self._at_work += self.num_rows
+        self._at_work = True
 
     def close(self) -> None:
         """Ends the emulators' threads, once they have done what they were told to."""
-        while self._env is not None and self._at_work >= self.num_rows:
-            self.recv()
-        self._env, self._first = None, None
+        if self._env is not None and self._at_work:
+            self._env.recv()
+        self._env, self._first, self._at_work = None, None, False

@@ -15,7 +15,7 @@ from sail.errors import BadInputError
 class AtariScreen:
     """The same protocol on Gymnasium's single environment, whose screen can be looked at."""
 
-    num_envs = num_rows = 1
+    num_envs = 1
     observation_shape: tuple[int, ...] = (SCREEN, SCREEN)
     observation_dtype: Any = np.uint8
     resets_within_step = False

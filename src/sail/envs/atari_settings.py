@@ -45,7 +45,7 @@ class AtariSettings:
     clip_rewards: bool = True
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
-    """Emulator threads of each of a seed's two pools; 0 for as many as there are cores."""
+    """Emulator threads of each pool; 0 for as many as there are cores."""
     give_way: bool = cores() >= MANY_CORES
     """Emulator threads leave a core at once to whatever else wants it (Linux's idle class): a learner on a GPU is not
     kept waiting, but beside other work on the same cores training is slow. By default so on 8 cores and more."""

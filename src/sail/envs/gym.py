@@ -51,7 +51,7 @@ class GymEnv:
     ) -> None:
         self.name = settings.name
         self.stack = settings.stack
-        self.num_envs = self.num_rows = num_envs
+        self.num_envs = num_envs
         try:
             import gymnasium
         except ImportError:
@@ -153,10 +153,10 @@ class GymEnv:
         return partial(self._vec.reset, **how)
 
     def _first_rows(self, raw: Any) -> Rows:
-        observation, no = self._read(raw), np.zeros(self.num_rows, bool)
+        observation, no = self._read(raw), np.zeros(self.num_envs, bool)
         self._ended = no.copy()
         closing = observation if self.resets_within_step else None
-        return Rows(np.arange(self.num_rows), observation, no.astype(np.float32), no, no, no, ~no, closing)
+        return Rows(np.arange(self.num_envs), observation, no.astype(np.float32), no, no, no, ~no, closing)
 
     def _step_rows(self, raw: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any]) -> Rows:
         stepped = ~self._ended
@@ -180,7 +180,7 @@ class GymEnv:
                 fresh, _ = self._ask_reset(options={"reset_mask": ended.copy()})()
                 observation = closing.copy()
                 observation[ended] = self._read(np.asarray(fresh)[ended])
-        return Rows(np.arange(self.num_rows), observation, reward, terminated, truncated, stepped, begins, closing)
+        return Rows(np.arange(self.num_envs), observation, reward, terminated, truncated, stepped, begins, closing)
 
     def _read(self, raw: Any) -> Frames:
         """Observations as they are delivered: always a copy, since the environments write over theirs."""

@@ -1,4 +1,4 @@
-"""What an environment outside the compiled program looks like: many at once, answering in rows, in their own time."""
+"""What an environment outside the compiled program looks like: many at once, answering in rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Rows1D = Any  # a numpy array; a jax array once it is on the device
 
 
 class Rows(NamedTuple):
-    """What W environments answered, one row each. Rows of one environment come in the order of its steps.
+    """What W environments answered, one row each.
 
     An environment that resets itself on its next step sends a row that no step led to (`stepped` false, `begins` true).
     One that resets itself within the step sends one row for both: `closing` ends the old episode and `observation`
@@ -38,10 +38,7 @@ class Rows(NamedTuple):
 
 
 class HostEnv(Protocol):
-    """A pool of environments of one kind. `reset` and every `send` are answered by one `recv` of W rows.
-
-    The first W rows come from `recv` after `reset`; each `send` answers exactly the rows of the last `recv`.
-    """
+    """A pool of environments of one kind. `reset` and every `send` are answered by one `recv`: a row of each."""
 
     name: str
     """As on the command line, for messages."""
@@ -52,8 +49,6 @@ class HostEnv(Protocol):
     stack: int
     """Frames that make up what the agent sees."""
     num_envs: int
-    num_rows: int
-    """W: the rows of one `recv`, at most `num_envs`."""
     resets_within_step: bool
     """Whether rows carry `closing`."""
     max_episode_steps: int | None
@@ -65,7 +60,7 @@ class HostEnv(Protocol):
         ...
 
     def recv(self) -> Rows:
-        """Waits for the next W rows."""
+        """Waits for the next rows."""
         ...
 
     def send(self, actions: Rows1D) -> None:
@@ -80,9 +75,9 @@ class HostEnv(Protocol):
 def checked_actions(env: HostEnv, actions: Any) -> Rows1D:
     """The actions, if there is one for each row and all are in the action set."""
     actions = np.asarray(actions)
-    if actions.shape != (env.num_rows,) or actions.dtype.kind not in "iu":
+    if actions.shape != (env.num_envs,) or actions.dtype.kind not in "iu":
         raise BadInputError(
-            f"{env.name} takes {env.num_rows} whole numbers as actions, not {actions.dtype}{list(actions.shape)}."
+            f"{env.name} takes {env.num_envs} whole numbers as actions, not {actions.dtype}{list(actions.shape)}."
         )
     outside = (actions < 0) | (actions >= env.num_actions)
     if outside.any():

@@ -53,7 +53,7 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         "batch_size": config.learning.batch_size,
         "update_period": config.learning.update_period,
         "num_envs": config.learning.num_envs,
-        "num_rows": config.num_rows,
+        "num_pools": config.num_pools,
         "frames_a_step": frames,
         "emulator_limit": round(emulators),
         "learner_limit": round(learner),
@@ -81,7 +81,7 @@ def _emulator_limit(program: HostProgram, seconds: float) -> float:
             steps += int(rows.stepped.sum())
         return steps
 
-    for _ in range(2 * config.learning.num_envs // config.num_rows):
+    for _ in range(2 * config.num_pools):
         round_trip()  # every environment has begun
     steps, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:

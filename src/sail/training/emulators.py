@@ -74,7 +74,7 @@ class Pools:
             for seed in range(config.seed, config.seed + config.seeds):
                 self._pools.append([])
                 for begin in np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31:
-                    env = envs.make_host(config.host_env, self._each, config.num_rows)
+                    env = envs.make_host(config.host_env, self._each)
                     self._pools[-1].append(Emulators(env, int(begin)))
         except BaseException:
             self.close()

@@ -2,8 +2,8 @@
 
 A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
 soon as the steps of a block are in, its updates are sent to the device. This loop waits for rows and for nothing else:
-the emulators' own threads wait for their actions. Emulators that run on their own come in two pools that take turns, so
-that some play while the device thinks about the others, and the device always has something to do.
+the emulators' own threads wait for their actions. Emulators come in pools that take turns, so that some play while the
+device thinks about the others. Everything is done in one order, so a seed gives the same run again.
 """
 
 from __future__ import annotations
