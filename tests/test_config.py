@@ -9,19 +9,21 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sail import envs
+from sail import cli, envs
 from sail.agents import names
 from sail.config import Config, config_from_tree, config_to_tree, make_config
 from sail.envs import SETTINGS as ENV_SETTINGS
 from sail.errors import BadInputError
 
-AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "munchausen-dqn")
+BASES = ("dqn", "c51", "iqn", "rainbow", "full-rainbow")
+RULES = ("bellman", "al", "sail", "strsil", "munchausen")
+AGENTS = tuple(base if rule == "bellman" else f"{rule}-{base}" for base in BASES for rule in RULES)
 
 
-def refusal(*args, **overrides) -> str:
+def refusal(*args, preset: str | None = None, **overrides) -> str:
     """The one sentence with which a config is refused."""
     with pytest.raises(BadInputError) as caught:
-        make_config(*(args or ("kdt",)), overrides=overrides)
+        make_config(*(args or ("kdt",)), overrides=overrides, preset=preset)
     return one_sentence(caught.value)
 
 
@@ -35,14 +37,15 @@ def one_sentence(error: BadInputError) -> str:
 # Defaults and round trips
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("env", ENV_SETTINGS)
-def test_defaults_survive_a_round_trip(env: str, agent: str) -> None:
-    config = make_config(env, agent)
-    tree = config_to_tree(config)
-    assert config_from_tree(tree) == config
-    assert config_from_tree(yaml.safe_load(yaml.safe_dump(tree))) == config
-    assert config.env.name == env and config.agent_name == agent
+@pytest.mark.parametrize("agent", [name + curious for name in AGENTS for curious in ("", "+rnd")])
+@pytest.mark.parametrize("preset", [None, "paper", "dopamine", "small"])
+def test_defaults_survive_a_round_trip(preset: str | None, agent: str) -> None:
+    for env in (*ENV_SETTINGS, "atari:Pong", "gym:CartPole-v1"):
+        config = make_config(env, agent, preset=preset)
+        tree = config_to_tree(config)
+        assert config_from_tree(tree) == config
+        assert config_from_tree(yaml.safe_load(yaml.safe_dump(tree))) == config
+        assert config.env.name == env and config.agent_name == agent
 
 
 def test_unusual_settings_survive_a_round_trip() -> None:
@@ -98,24 +101,106 @@ def test_overrides_are_not_changed() -> None:
 
 
 def test_agent_names() -> None:
-    assert names.all_names() == list(AGENTS)
-    assert [names.parse(name) for name in AGENTS] == [
-        ("bellman", "dqn"),
-        ("al", "dqn"),
-        ("sail", "dqn"),
-        ("strsil", "dqn"),
-        ("munchausen", "dqn"),
-    ]
-    for name in names.all_names():
+    assert sorted(names.all_names()) == sorted(AGENTS)
+    assert tuple(names.bases()) == BASES
+    assert names.parse("dqn") == ("bellman", "dqn", False)
+    assert names.parse("sail-iqn") == ("sail", "iqn", False)
+    assert names.parse("al-c51+rnd") == ("al", "c51", True)
+    assert names.parse("strsil-full-rainbow") == ("strsil", "full-rainbow", False)
+    parsed = [names.parse(name) for name in AGENTS]
+    assert [(name.rule, name.base) for name in parsed] == [(rule, base) for base in BASES for rule in RULES]
+    for name in (*AGENTS, *(f"{name}+rnd" for name in AGENTS)):
         assert names.join(*names.parse(name)) == name
-    assert len(set(names.all_names())) == len(AGENTS)
+        assert names.parse(name).curious == name.endswith("+rnd")
 
 
-@pytest.mark.parametrize("name", ["bellman-dqn", "sail", "sail-", "-dqn", "", "SAIL-DQN", "sail-sail-dqn"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bellman-dqn",
+        "sail",
+        "sail-",
+        "-dqn",
+        "",
+        "SAIL-DQN",
+        "sail-sail-dqn",
+        "+rnd",
+        "dqn+rnd+rnd",
+        "dqn+rndd",
+        "sail-full",
+    ],
+)
 def test_what_is_no_agents_name(name: str) -> None:
     with pytest.raises(BadInputError) as caught:
         names.parse(name)
     assert f"'{name}'" in one_sentence(caught.value)
+
+
+# What a name implies, and whose numbers come with it
+
+ADAM = {"name": "adam", "b1": 0.9, "b2": 0.999}
+RMSPROP = {"name": "rmsprop", "learning_rate": 2.5e-4, "decay": 0.95, "eps": 1e-5, "centered": True}
+# Base, preset, optimiser, loss, n. Dopamine's gin files, and the appendices of the papers that used them.
+PUBLISHED = [
+    ("dqn", "paper", {**RMSPROP, "initial_scale": 1.0}, "huber", 1),
+    ("c51", "paper", {**ADAM, "learning_rate": 2.5e-4, "eps": 3.125e-4}, None, 1),
+    ("iqn", "paper", {**ADAM, "learning_rate": 5e-5, "eps": 3.125e-4}, None, 1),
+    ("rainbow", "paper", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
+    ("full-rainbow", "paper", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
+    ("dqn", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, "squared", 1),
+    ("c51", "dopamine", {**ADAM, "learning_rate": 2.5e-4, "eps": 3.125e-4}, None, 1),
+    ("iqn", "dopamine", {**ADAM, "learning_rate": 5e-5, "eps": 3.125e-4}, None, 3),
+    ("rainbow", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
+    ("full-rainbow", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
+]
+
+
+@pytest.mark.parametrize(("base", "preset", "optimiser", "loss", "n_step"), PUBLISHED)
+@pytest.mark.parametrize("rule", RULES)
+def test_atari_has_the_published_numbers(base: str, preset: str, optimiser, loss, n_step: int, rule: str) -> None:
+    config = make_config("atari:Pong", names.join(rule, base), preset=preset)
+    assert config_to_tree(config)["optimiser"] == optimiser
+    assert loss in (None, config.agent.loss)
+    # What all of them share; 50M steps of 4 frames are the 200M frames of the papers.
+    learning, replay, exploration = config.learning, config.replay, config.exploration
+    assert (config.agent.discount, replay.capacity, learning.batch_size) == (0.99, 1_000_000, 32)
+    assert (learning.starts, learning.update_period, learning.target_period) == (20_000, 4, 8_000)
+    assert (config.agent.network, config.agent.hidden) == ("dopamine", (512,))
+    assert (config.steps, config.evaluation.epsilon) == (50_000_000, 0.001)
+    assert (config.rule.name, config.rule.alpha) == (rule, 0.9)
+    # What makes a base agent what it is.
+    assert replay.n_step == n_step
+    assert replay.prioritised == (base in ("rainbow", "full-rainbow"))
+    assert (replay.priority_exponent, replay.importance_exponent) == (0.5, 0.5)
+    full = base == "full-rainbow"
+    assert (exploration.start, exploration.end) == ((0.0, 0.0) if full else (1.0, 0.01))
+    assert exploration.decay_steps == 250_000
+    assert (config.agent.dueling, config.agent.noisy) == (full, full)
+    assert config.agent.double == (full and rule != "munchausen")  # which averages over next actions instead
+    assert (config.agent.atoms, config.agent.vmin, config.agent.vmax) == (51, -10, 10)
+    quantiles = (config.agent.quantiles, config.agent.target_quantiles, config.agent.action_quantiles)
+    assert (*quantiles, config.agent.cosines, config.agent.kappa) == (64, 64, 32, 64, 1.0)
+
+
+def test_presets_by_default() -> None:
+    for base in BASES:
+        assert make_config("atari:Pong", base) == make_config("atari:Pong", base, preset="paper")
+        for env in ("kdt", "gym:CartPole-v1"):
+            assert make_config(env, base) == make_config(env, base, preset="small")
+        small = config_to_tree(make_config("kdt", base))["optimiser"]
+        assert small == {**ADAM, "learning_rate": 3e-4, "eps": 1e-8}
+    assert make_config("kdt", "iqn", preset="paper").optimiser.learning_rate == 5e-5
+    assert not make_config("kdt", "dqn").rnd.enabled and make_config("kdt", "dqn+rnd").rnd.enabled
+
+
+def test_the_numbers_of_an_optimiser_go_with_its_name() -> None:
+    def optimiser(**chosen) -> dict:
+        return config_to_tree(make_config("atari:Pong", "iqn", {"optimiser": chosen}))["optimiser"]
+
+    assert optimiser(name="adam") == {**ADAM, "learning_rate": 3e-4, "eps": 1e-8}
+    assert optimiser(name="rmsprop") == {**RMSPROP, "initial_scale": 1.0}
+    assert optimiser(name="adam", eps=1e-3) == {**ADAM, "learning_rate": 3e-4, "eps": 1e-3}
+    assert optimiser(eps=1e-3) == {**ADAM, "learning_rate": 5e-5, "eps": 1e-3}  # no name: IQN's are kept
 
 
 # The rule's clip follows the rule, however it is chosen
@@ -157,6 +242,12 @@ def test_default_clips(agent: str, rule: dict, clip: float | None) -> None:
         (("probe-chian",), {}, "environment", "probe-chian", "probe-chain"),
         (("kdt", "sial-dqn"), {}, "agent", "sial-dqn", "sail-dqn"),
         (("kdt", "dqm"), {}, "agent", "dqm", "dqn"),
+        (("kdt", "c15"), {}, "agent", "c15", "c51"),
+        (("kdt", "sail-rainbwo"), {}, "agent", "sail-rainbwo", "sail-rainbow"),
+        (("kdt", "sial-iqn+rnd"), {}, "agent", "sial-iqn+rnd", "sail-iqn"),
+        (("kdt",), {"agent": {"base": "ranbow"}}, "base agent", "ranbow", "rainbow"),
+        (("kdt",), {"preset": "papr"}, "preset", "papr", "paper"),
+        (("atari:Pong",), {"preset": "Dopamin"}, "preset", "Dopamin", "dopamine"),
         (("kdt",), {"rule": {"name": "sial"}}, "rule", "sial", "sail"),
         (("kdt",), {"rule": {"name": "strsl"}}, "rule", "strsl", "strsil"),
         (("kdt",), {"rule": {"alhpa": 0.5}}, "setting", "rule.alhpa", "rule.alpha"),
@@ -233,12 +324,54 @@ def test_unknown_environments_outside_a_config() -> None:
         ({"optimiser": {"name": "rmsprop", "decay": 1}}, "optimiser.decay must be less than 1", "not 1."),
         ({"replay": {"finished_only": "maybe"}}, "replay.finished_only must be a valid boolean", "not 'maybe'."),
         ({"replay": {"n_step": 0}}, "replay.n_step must be greater than or equal to 1", "not 0."),
+        (
+            {"replay": {"priority_exponent": 1.5}},
+            "replay.priority_exponent must be less than or equal to 1",
+            "not 1.5.",
+        ),
+        ({"replay": {"priority_exponent": -0.1}}, "replay.priority_exponent must be greater than or", "not -0.1."),
+        (
+            {"replay": {"importance_exponent": 2}},
+            "replay.importance_exponent must be less than or equal to 1",
+            "not 2.",
+        ),
+        ({"agent": {"atoms": 1}}, "agent.atoms must be greater than or equal to 2", "not 1."),
+        ({"agent": {"vmin": 1, "vmax": 1}}, "agent.vmin must be below agent.vmax", "not 1 and 1."),
+        ({"agent": {"vmin": 20}}, "agent.vmin must be below agent.vmax", "not 20 and 10."),
+        ({"agent": {"vmax": math.nan}}, "agent.vmax must be a finite number", "not nan."),
+        ({"agent": {"quantiles": 0}}, "agent.quantiles must be greater than or equal to 1", "not 0."),
+        ({"agent": {"noisy": True}}, "agent.noisy explores by itself: set exploration.start", "not to 1 and 0.1."),
+        ({"rnd": {"scale": -0.5}}, "rnd.scale must be greater than or equal to 0", "not -0.5."),
+        ({"rnd": {"returns": "all"}}, "rnd.returns must be 'extrinsic' or 'total'", "not 'all'."),
         ({"checkpoint": {"seconds": -1}}, "checkpoint.seconds must be greater than or equal to 0", "not -1."),
     ],
 )
 def test_wrong_values(overrides, begins: str, shown: str) -> None:
     message = refusal(**overrides)
     assert message.startswith(begins) and message.endswith(shown)
+
+
+def test_parts_that_do_not_go_together() -> None:
+    said = refusal("kdt", "munchausen-dqn", agent={"double": True})
+    assert said.startswith("agent.double chooses a next action, and the munchausen rule averages over all of them")
+    assert said == refusal("kdt", "full-rainbow", rule={"name": "munchausen"})
+    assert refusal("kdt", "full-rainbow", exploration={"end": 0.1}).endswith("not to 0 and 0.1.")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--agent", "full-rainbow", "--exploration.end", "0.1"], "agent.noisy explores by itself"),
+        (["--agent", "rainbow", "--replay.priority-exponent", "1.5"], "replay.priority_exponent must be less than"),
+        (["--agent", "c51", "--agent.vmin", "10"], "agent.vmin must be below agent.vmax"),
+        (["--preset", "papr"], "did you mean 'paper'?"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train", "bench"])
+def test_the_command_says_it_in_the_same_sentence(command: str, flags: list[str], said: str, capsys) -> None:
+    assert cli.main([command, "kdt", *flags]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("sail: ") and err.count("\n") == 1 and said in err
 
 
 @pytest.mark.parametrize(

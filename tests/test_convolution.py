@@ -12,18 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from sail.convolution import ConvTorso, prepare
-from sail.networks import Dense
+from sail.agents.dqn import DQN
+from sail.agents.torso import Torso
+from sail.convolution import Conv, ConvTorso, num_features, prepare
 
-HIDDEN = 16  # the dense layer is the same at any width, and 512 of them would be most of the work
 SMALL = (3, 45, 38)  # the same in many tests: most of their time is compiling
 
 
 @functools.cache
 def make_torso(shape: tuple[int, int, int], padding: str, seed: int = 0, **options) -> ConvTorso:
-    # Fresh biases are zero, and a torso without any would look the same.
-    torso = ConvTorso(shape, padding, jax.random.key(seed), **{"hidden": HIDDEN, **options})
-    return jax.tree.map(lambda x: jnp.array(np.linspace(-0.1, 0.2, x.size), x.dtype) if x.ndim == 1 else x, torso)
+    return filled(lambda: ConvTorso(shape, padding, jax.random.key(seed), **options), seed)
+
+
+def filled(make, seed: int = 0):
+    """A network with numbers from numpy: drawing its own has to be compiled for every shape there is.
+
+    Fresh biases would be zero, and a network without any would look the same.
+    """
+    rng = np.random.default_rng(seed)
+
+    def numbers(x):
+        if x.ndim == 1:
+            return jnp.array(np.linspace(-0.1, 0.2, x.size, dtype=np.float32))
+        inputs = math.prod(x.shape[1:]) if x.ndim == 4 else x.shape[0]
+        return jnp.array(rng.uniform(-1, 1, x.shape).astype(np.float32) * np.float32(math.sqrt(2 / inputs)))
+
+    return jax.tree.map(numbers, jax.eval_shape(make))
 
 
 def make_images(*shape: int, seed: int = 0):
@@ -42,14 +56,19 @@ def reference(torso: ConvTorso, images):
             {"nature": "VALID", "dopamine": "SAME"}[torso.padding],
             dimension_numbers=("NCHW", "OIHW", "NCHW"),
         )
-        x = jax.nn.relu(x + layer.bias[:, None, None])
-    x = x.transpose(0, 2, 3, 1).reshape(x.shape[0], -1)  # flattened as Dopamine does it: channels innermost
-    return jax.nn.relu(x @ torso.dense.weight + torso.dense.bias)
+        x = x + layer.bias[:, None, None]
+        x = jax.nn.leaky_relu(x, torso.leak) if torso.leak else jax.nn.relu(x)
+    return x.transpose(0, 2, 3, 1).reshape(x.shape[0], -1)  # flattened as Dopamine does it: channels innermost
 
 
 @jax.jit
 def evaluate(torso: ConvTorso, images):
     return torso(prepare(images, torso.padding))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def q_values(agent: DQN, network, images):
+    return agent.q_values(network, agent.prepare(images))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -97,6 +116,15 @@ def test_values_and_gradients_are_those_of_convolutions(shape: tuple[int, int, i
     assert_close(gradient, expected_gradient, 1e-4)
 
 
+def test_a_leaky_relu_is_jaxs_after_each_convolution() -> None:
+    torso, images = make_torso(SMALL, "nature", leak=0.3), make_images(2, *SMALL)
+    features, gradient = value_and_gradient(evaluate, torso, images)
+    expected, expected_gradient = value_and_gradient(reference, torso, images)
+    assert (np.asarray(expected) < 0).any() and (np.asarray(expected) > 0).any()
+    assert_close(features, expected, 1e-5)
+    assert_close(gradient, expected_gradient, 1e-4)
+
+
 @settings(max_examples=3, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 60), st.integers(1, 60), st.sampled_from(["nature", "dopamine"]))
 def test_any_image_size(channels: int, height: int, width: int, padding: str) -> None:
@@ -108,8 +136,40 @@ def test_any_image_size(channels: int, height: int, width: int, padding: str) ->
 
 def test_the_smallest_image() -> None:
     torso, images = make_torso((1, 39, 36), "nature"), make_images(2, 1, 39, 36)
-    assert torso.dense.weight.shape == (64, HIDDEN)  # 36 -> 8 -> 3 -> 1, and three rows that no kernel reaches
+    assert evaluate(torso, images).shape == (2, 64)  # 36 -> 8 -> 3 -> 1, and three rows that no kernel reaches
     np.testing.assert_allclose(evaluate(torso, images), reference(torso, images), rtol=1e-4, atol=1e-5)
+
+
+def features_of(shape: tuple[int, int, int], padding: str):
+    """The features of two images, by the torso and by the reference: shapes alone, so there is nothing to compile."""
+    torso = jax.eval_shape(lambda: ConvTorso(shape, padding, jax.random.key(0)))
+    images = jax.ShapeDtypeStruct((2, *shape), jnp.uint8)
+    return [jax.eval_shape(function, torso, images) for function in (evaluate, reference)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "padding", "expected"),
+    [
+        ((4, 84, 84), "nature", 7 * 7 * 64),  # (84 - 8) / 4 + 1 = 20, (20 - 4) / 2 + 1 = 9, 9 - 3 + 1 = 7
+        ((1, 36, 36), "nature", 64),  # 36 -> 8 -> 3 -> 1
+        (SMALL, "nature", 2 * 1 * 64),  # 45 -> 10 -> 4 -> 2 and 38 -> 8 -> 3 -> 1
+        ((4, 84, 84), "dopamine", 11 * 11 * 64),  # 84 / 4 = 21, 21 / 2 = 10.5: 11
+        (SMALL, "dopamine", 6 * 5 * 64),  # 45 / 4: 12, 12 / 2 = 6; 38 / 4: 10, 10 / 2 = 5
+        ((2, 1, 9), "dopamine", 1 * 2 * 64),  # 1 -> 1 -> 1 and 9 -> 3 -> 2
+    ],
+)
+def test_the_number_of_features_by_hand(shape: tuple[int, int, int], padding: str, expected: int) -> None:
+    assert num_features(shape, padding) == expected
+    assert [x.shape for x in features_of(shape, padding)] == [(2, expected)] * 2
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 130), st.integers(1, 130), st.sampled_from(["nature", "dopamine"]))
+def test_the_number_of_features_is_what_comes_out(channels: int, height: int, width: int, padding: str) -> None:
+    if padding == "nature":
+        height, width = max(36, height), max(36, width)
+    shape = (channels, height, width)
+    assert [x.shape for x in features_of(shape, padding)] == [(2, num_features(shape, padding))] * 2
 
 
 @pytest.mark.parametrize("shape", [(4, 35, 84), (4, 84, 35), (1, 8, 8), (1, 1, 1)])
@@ -142,25 +202,54 @@ HEAD = 512 * 6 + 6
     ],
 )
 def test_the_published_networks(padding: str, flat: int, total: int) -> None:
-    torso = ConvTorso((4, 84, 84), padding, jax.random.key(0))
-    assert torso.dense.weight.shape == (flat, 512)
-    leaves = jax.tree.leaves((torso, Dense(512, 6, jax.random.key(1))))
+    agent = DQN(Torso((4, 84, 84), padding, hidden=(512,)), 6)
+    network = jax.eval_shape(agent.init, jax.random.key(0))
+    hidden = network.head.advantage.hidden
+    assert isinstance(network.torso, ConvTorso) and hidden.weight.shape == (flat, 512)
+    leaves = jax.tree.leaves(network)
     assert sum(x.size for x in leaves) == CONVOLUTIONS + flat * 512 + 512 + HEAD == total
     assert all(x.dtype == jnp.float32 for x in leaves)
-    assert jax.eval_shape(evaluate, torso, make_images(2, 4, 84, 84)).shape == (2, 512)
+    images = make_images(2, 4, 84, 84)
+    assert jax.eval_shape(functools.partial(q_values, agent), network, images).shape == (2, 6)
+    assert jax.eval_shape(evaluate, network.torso, images).shape == (2, flat)
 
 
-def test_weights_begin_as_glorots_uniform() -> None:
-    torso = ConvTorso((4, 84, 84), "nature", jax.random.key(3))
-    fans = [(64 * 4, 64 * 32), (16 * 32, 16 * 64), (9 * 64, 9 * 64)]
-    for layer, fan in zip(torso.layers, fans, strict=True):
-        weight, limit = np.asarray(layer.weight), math.sqrt(6 / sum(fan))
-        assert np.abs(weight).max() <= limit
+@pytest.mark.parametrize(
+    ("initialiser", "limits"),
+    [
+        # sqrt(6 / (inputs + outputs)) with (64 * 4, 64 * 32), (16 * 32, 16 * 64), (9 * 64, 9 * 64):
+        # sqrt(6 / 2304), sqrt(6 / 1536), sqrt(6 / 1152).
+        ("glorot", (0.0510310, 0.0625, 0.0721688)),
+        # A variance of 1 / sqrt(3) / inputs is a bound of sqrt(3 / sqrt(3) / inputs), with 256, 512 and 576 inputs:
+        # sqrt(1.7320508 / 256), sqrt(1.7320508 / 512), sqrt(1.7320508 / 576).
+        ("fan_in", (0.0822546, 0.0581628, 0.0548364)),
+    ],
+)
+def test_weights_begin_uniform(initialiser: str, limits: tuple[float, ...]) -> None:
+    torso = ConvTorso((4, 84, 84), "nature", jax.random.key(3), initialiser=initialiser)
+    for layer, limit in zip(torso.layers, limits, strict=True):
+        weight = np.asarray(layer.weight)
+        # With 8,192 draws or more, the largest is below 0.995 of the limit with probability 0.995^8192 = 1e-18.
+        assert 0.995 * limit < np.abs(weight).max() <= limit * (1 + 1e-5)
         assert weight.std() == pytest.approx(limit / math.sqrt(3), rel=0.02)
         assert abs(weight.mean()) < 0.03 * limit
         assert not layer.bias.any()
     first = [np.asarray(layer.weight).ravel()[0] / np.abs(layer.weight).max() for layer in torso.layers]
     assert len(set(first)) == 3  # each layer has a key of its own
+
+
+def test_glorot_is_the_initialiser_unless_told() -> None:
+    unsaid, said = (ConvTorso(SMALL, "nature", jax.random.key(0), **name) for name in ({}, {"initialiser": "glorot"}))
+    for one, other in zip(numpy_leaves(unsaid), numpy_leaves(said), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_orthogonal_weights_begin_as_orthogonal_filters() -> None:
+    layer = jax.jit(lambda: Conv(3, 16, 4, jax.random.key(3), "orthogonal"))()
+    assert layer.weight.shape == (16, 3, 4, 4) and not layer.bias.any()
+    filters = np.asarray(layer.weight, np.float64).reshape(16, -1)
+    # Each has the length sqrt(2), and any two are orthogonal.
+    np.testing.assert_allclose(filters @ filters.T, 2 * np.eye(16), atol=1e-5)
 
 
 @pytest.mark.parametrize("padding", ["nature", "dopamine"])
@@ -169,18 +258,20 @@ def test_bfloat16_is_close_and_its_gradients_are_float32(padding: str) -> None:
     rounded = make_torso((4, 84, 84), padding, precision="bfloat16")
     expected, expected_gradient = value_and_gradient(evaluate, exact, images)
     features, gradient = value_and_gradient(evaluate, rounded, images)
+    assert features.dtype == jnp.bfloat16  # the head goes on with it as it is
+    features = features.astype(jnp.float32)
     assert_close(features, expected, 0.03)
     assert not np.array_equal(features, expected)
     for one, other in zip(numpy_leaves(gradient), numpy_leaves(expected_gradient), strict=True):
         assert one.dtype == np.float32
-        # XLA's convolutions in bfloat16 are as far off, 8 to 15%: some ReLUs of noise images fall on the other side.
+        # XLA's convolutions in bfloat16 are as far off, 8 to 13%: some ReLUs of noise images fall on the other side.
         assert np.linalg.norm((one - other).ravel()) < 0.2 * np.linalg.norm(other.ravel())
 
 
 @pytest.mark.parametrize(("backend", "same_as"), [("cpu", "float32"), ("gpu", "bfloat16"), ("tpu", "bfloat16")])
 def test_auto_precision(backend: str, same_as: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    prepared = prepare(make_images(2, *SMALL), "nature")
+    prepared = jax.eval_shape(lambda: prepare(make_images(2, *SMALL), "nature"))
     automatic = make_torso(SMALL, "nature", precision="auto")
     same = make_torso(SMALL, "nature", precision=same_as)
     # What would be compiled, and not `evaluate`, which is compiled once for all backends.
@@ -191,9 +282,10 @@ def test_auto_precision(backend: str, same_as: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("padding", "precision"), [("nature", "float32"), ("dopamine", "bfloat16")])
 def test_bytes_are_seen_as_their_numbers(padding: str, precision: str) -> None:
     torso, images = make_torso(SMALL, padding, precision=precision), make_images(2, *SMALL)
-    floats = images.astype(jnp.float32)
-    assert prepare(images, padding).dtype == jnp.uint8 and prepare(floats, padding).dtype == jnp.float32
-    np.testing.assert_array_equal(prepare(images, padding), prepare(floats, padding))
+    floats = np.asarray(images, np.float32)
+    prepared, prepared_floats = (jax.jit(prepare, static_argnums=1)(x, padding) for x in (images, floats))
+    assert prepared.dtype == jnp.uint8 and prepared_floats.dtype == jnp.float32
+    np.testing.assert_array_equal(prepared, prepared_floats)
     np.testing.assert_array_equal(evaluate(torso, images), evaluate(torso, floats))
 
 
@@ -201,7 +293,7 @@ def test_bytes_are_seen_as_their_numbers(padding: str, precision: str) -> None:
 def test_leading_axes(leading: tuple[int, ...]) -> None:
     torso, images = make_torso(SMALL, "dopamine"), make_images(*leading, *SMALL)
     features = evaluate(torso, images)
-    assert features.shape == (*leading, HIDDEN) and features.dtype == jnp.float32
+    assert features.shape == (*leading, num_features(SMALL, "dopamine")) and features.dtype == jnp.float32
     for place in np.ndindex(leading):
         alone = evaluate(torso, np.asarray(images)[place])
         np.testing.assert_allclose(np.asarray(features)[place], alone, rtol=1e-4, atol=1e-5)
@@ -221,12 +313,66 @@ def test_vmap_over_networks(shared: bool) -> None:
 
 def test_prepared_slices_in_a_scan() -> None:
     torso, images = make_torso(SMALL, "nature"), make_images(3, 2, *SMALL)
-    prepared = prepare(images, "nature")
+    prepared = jax.jit(prepare, static_argnums=1)(images, "nature")
     assert prepared.shape == (3, 2, 11, 9, 48)
     _, features = lax.scan(lambda carry, batch: (carry, torso(batch)), None, prepared)
     np.testing.assert_allclose(features, evaluate(torso, images), rtol=1e-5, atol=1e-6)
 
 
+# The dense layers after the convolutions: all but the last are the torso's, and the last is the head's.
+
+
+@pytest.mark.parametrize(("padding", "hidden"), [("dopamine", (16,)), ("nature", (24, 20, 16))])
+def test_q_values_are_those_of_convolutions_and_dense_layers(padding: str, hidden: tuple[int, ...]) -> None:
+    agent = DQN(Torso(SMALL, padding, hidden=hidden), 5)
+    network, images = filled(lambda: agent.init(jax.random.key(0))), make_images(2, *SMALL)
+    seen = network.torso if len(hidden) == 1 else network.torso.first
+    between = () if len(hidden) == 1 else network.torso.second.layers
+    stream = network.head.advantage
+    assert [layer.weight.shape[1] for layer in (*between, stream.hidden)] == list(hidden)
+
+    x = np.asarray(reference(seen, images), np.float64)
+    for layer in (*between, stream.hidden):
+        x = np.maximum(x @ np.asarray(layer.weight, np.float64) + np.asarray(layer.bias, np.float64), 0)
+        assert (x == 0).any() and (x > 0).any()
+    expected = x @ np.asarray(stream.out.weight, np.float64) + np.asarray(stream.out.bias, np.float64)
+    result = q_values(agent, network, images)
+    assert result.shape == (2, 5) and result.dtype == jnp.float32
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_q_values_in_bfloat16_are_close_and_come_in_float32() -> None:
+    images, q = make_images(2, *SMALL), {}
+    for precision in ("float32", "bfloat16"):
+        agent = DQN(Torso(SMALL, "nature", hidden=(24, 16), precision=precision), 5)
+        network = filled(lambda agent=agent: agent.init(jax.random.key(0)))
+        assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(network))
+        # The torso's own dense layer is in bfloat16 as well.
+        assert jax.eval_shape(lambda x, torso=network.torso: torso(prepare(x, "nature")), images).dtype == precision
+        q[precision] = q_values(agent, network, images)
+    assert not np.array_equal(q["bfloat16"], q["float32"])
+    assert_close(q["bfloat16"], q["float32"], 0.03)
+
+
+@pytest.mark.parametrize("kind", ["nature", "dopamine", "mlp"])
+@pytest.mark.parametrize("hidden", [(16,), (24, 16), (24, 20, 16)])
+def test_the_torso_knows_what_comes_out_before_the_last_hidden_layer(kind: str, hidden: tuple[int, ...]) -> None:
+    torso = Torso(SMALL, kind, hidden=hidden)
+    features = jax.eval_shape(lambda: torso.init(jax.random.key(0))(torso.prepare(make_images(2, *SMALL))))
+    assert features.shape == (2, torso.num_features)
+    if len(hidden) > 1:
+        assert torso.num_features == hidden[-2]
+
+
+def test_the_torso_passes_its_initialiser_on() -> None:
+    torso = Torso(SMALL, "nature", hidden=(30, 20, 16)).init(jax.random.key(0), "fan_in")
+    # 8 * 8 * 3, 4 * 4 * 32 and 3 * 3 * 64 inputs; then 2 * 1 * 64, and 30.
+    layers = (*torso.first.layers, *torso.second.layers)
+    for layer, inputs in zip(layers, (192, 512, 576, 128, 30), strict=True):
+        limit = math.sqrt(math.sqrt(3) / inputs)
+        assert 0.98 * limit < np.abs(layer.weight).max() <= limit * (1 + 1e-5)
+
+
 def test_only_parameters_are_leaves() -> None:
     torso = make_torso((4, 84, 84), "nature", precision="auto")
-    assert len(jax.tree.leaves(torso)) == 8 and all(eqx.is_inexact_array(x) for x in jax.tree.leaves(torso))
+    assert len(jax.tree.leaves(torso)) == 6 and all(eqx.is_inexact_array(x) for x in jax.tree.leaves(torso))

@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "sail"
 
 # A room may import itself and these. `errors`, `jsonl` and `machine` are tools that know nothing and are open to all.
 MAY_KNOW = {
-    "rules": set(),
+    "rules": {"plugins"},
     "losses": set(),
     "tabular": set(),
     "errors": set(),
@@ -21,20 +21,22 @@ MAY_KNOW = {
     "machine": set(),
     "networks": set(),
     "replay": set(),
-    "exploration": set(),
+    "plugins": set(),
+    "exploration": {"networks", "convolution"},
     "envs": set(),
     "convolution": {"networks"},
-    "agents": {"rules", "losses", "networks", "convolution"},
+    "agents": {"rules", "losses", "networks", "convolution", "plugins"},
     "settings": {"envs", "rules"},
     "presets": set(),
     "config": {"agents", "envs", "presets", "rules", "settings"},
     "settings_help": {"config"},
     "training": {"agents", "analysis", "rules", "replay", "envs", "exploration", "config", "settings"},
     "analysis": set(),
+    "agent_list": {"agents", "config", "rules"},
     "console": {"analysis", "config"},
-    "commands": {"config", "settings_help", "console", "training", "analysis", "envs"},
+    "commands": {"agent_list", "config", "settings_help", "console", "training", "analysis", "envs"},
     "cli": {"commands", "envs"},
-    "__init__": {"config", "envs", "replay", "rules", "tabular", "training"},
+    "__init__": {"agents", "config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
 TOOLS = {"errors", "jsonl", "machine"}
@@ -43,6 +45,7 @@ WITHOUT_JAX = [
     "sail",
     "sail.cli",
     "sail.commands",
+    "sail.agent_list",
     "sail.config",
     "sail.settings_help",
     "sail.console",

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from sail import __version__, commands
 from sail.errors import BadInputError, SailError
 
+SHORT = {"rnd": "rnd.enabled", "n_step": "replay.n_step"}  # settings that have a short name too
 EPILOG = "Exit codes: 0 done, 1 a fault of sail's or the machine's, 2 bad input, 130 interrupted."
 
 
@@ -81,12 +82,17 @@ def _parser() -> argparse.ArgumentParser:
     for sub in (train, bench):
         sub.add_argument("env", nargs="?", help="environment, such as kdt, deep-sea, atari:Pong, gym:CartPole-v1")
         sub.add_argument("--agent", default="sail-dqn", help="agent: an optional rule and a base (default: sail-dqn)")
+        sub.add_argument("--preset", help="whose numbers: paper (Atari's default), dopamine or small")
         sub.add_argument("-h", "--help", action="store_true", help="show this help and every setting")
         sub.set_defaults(parser=sub)
     train.add_argument("--out", help="run folder to make (default: a new one under runs/)")
     bench.add_argument("--out", help="JSON file to write as well")
     bench.add_argument("--seconds", type=_count, default=20, help="how long to measure the whole loop (default: 20)")
 
+    agents = command("agents", "List every agent, with its parts and the source of its numbers.", commands.agents)
+    agents.add_argument("--env", default="atari:Pong", help="where: numbers depend on it (default: atari:Pong)")
+    agents.add_argument("--preset", help="whose numbers: paper, dopamine or small")
+    agents.add_argument("-h", "--help", action="help", help="show this help")
     resume = command("resume", "Go on with a run from its newest good checkpoint.", commands.resume)
     evaluate = command("eval", "Play evaluation episodes with a run's agent.", commands.evaluate)
     evaluate.add_argument("--episodes", type=_count, help="episodes for each seed (default: the run's setting)")
@@ -117,12 +123,13 @@ def split_settings(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
         name, has_value, value = token.partition("=")
         if not token.startswith("--") or name in ("--json", "--quiet", "--help"):
             rest.append(token)
-        elif name in ("--agent", "--out", "--seconds"):
+        elif name in ("--agent", "--out", "--seconds", "--preset"):
             rest += [token] if has_value or not tokens else [token, tokens.pop(0)]
         else:
             if not has_value:
                 value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
-            _put(overrides, name[2:].replace("-", "_").split("."), value)
+            name = name[2:].replace("-", "_")
+            _put(overrides, SHORT.get(name, name).split("."), value)
     if "frames" in overrides:
         overrides["steps"] = _steps(overrides.pop("frames"), [token for token in rest if token.startswith("atari:")])
     return rest, overrides

@@ -20,7 +20,7 @@ def train(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
         return _help(options, "kdt")
     if options.env is None:
         raise BadInputError("Say which environment to train in, such as 'sail train kdt'.")
-    config = make_config(options.env, options.agent, overrides)
+    config = make_config(options.env, options.agent, overrides, options.preset)
     from sail.training.run_folder import check_new
 
     if options.out is not None:
@@ -38,7 +38,7 @@ def _help(options: argparse.Namespace, env: str) -> int:
 
     options.parser.print_help()
     print("\nSettings, with the values they have now (any of them can be a flag):")
-    print(settings_help(options.env or env, options.agent))
+    print(settings_help(options.env or env, options.agent, options.preset))
     return 0
 
 
@@ -48,7 +48,7 @@ def bench(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
 
     if options.help:
         return _help(options, "atari:Pong")
-    config = make_config(options.env or "atari:Pong", options.agent, overrides)
+    config = make_config(options.env or "atari:Pong", options.agent, overrides, options.preset)
     from sail.console import print_bench
     from sail.training.api import measure
 
@@ -57,6 +57,20 @@ def bench(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
         print(json.dumps(result))
     else:
         print_bench(result)
+    return 0
+
+
+def agents(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Lists every agent."""
+    from sail.agent_list import agent_list
+
+    rows = agent_list(options.env, options.preset)
+    if options.json:
+        print(json.dumps(rows))
+        return 0
+    from sail.console import print_agents
+
+    print_agents(rows, options.env)
     return 0
 
 

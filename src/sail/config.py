@@ -12,14 +12,14 @@ from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from sail import rules
 from sail.agents import names
 from sail.envs import KINDS, EnvSettings, HostEnvSettings, kind_of, settings_class
 from sail.envs import SETTINGS as ENV_SETTINGS
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.settings import Int, JaxEnvSettings, settings
-from sail.errors import BadInputError, invalid_settings
-from sail.presets import implied_by
-from sail.rules import RULES
+from sail.errors import BadInputError, invalid_settings, unknown_name
+from sail.presets import PRESETS, implied
 from sail.settings import (
     OPTIMISERS,
     AdamSettings,
@@ -31,6 +31,7 @@ from sail.settings import (
     LearningSettings,
     OptimiserSettings,
     ReplaySettings,
+    RNDSettings,
     RuleSettings,
 )
 
@@ -43,6 +44,7 @@ class Config:
     agent: AgentSettings = AgentSettings()
     rule: RuleSettings = RuleSettings()
     replay: ReplaySettings = ReplaySettings()
+    rnd: RNDSettings = RNDSettings()
     optimiser: OptimiserSettings = Field(default=AdamSettings(), discriminator="name")
     exploration: ExplorationSettings = ExplorationSettings()
     learning: LearningSettings = LearningSettings()
@@ -58,7 +60,7 @@ class Config:
     @property
     def agent_name(self) -> str:
         """The paper's name for the agent, such as sail-dqn."""
-        return names.join(self.rule.name, self.agent.base)
+        return names.join(self.rule.name, self.agent.base, self.rnd.enabled)
 
     @property
     def on_device(self) -> bool:
@@ -117,19 +119,32 @@ class Config:
 _CONFIG: TypeAdapter[Config] = TypeAdapter(Config)
 
 
-def make_config(env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] | None = None) -> Config:
+def make_config(
+    env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] | None = None, preset: str | None = None
+) -> Config:
     """The settings of a run: the defaults, what the names imply, and then the overrides (a nested mapping)."""
     settings_class(env)
     overrides = overrides or {}
-    rule, base = names.parse(agent)
-    names_imply = {"env": {"name": env}, "agent": {"base": base}, "rule": {"name": rule}, "optimiser": {"name": "adam"}}
-    implied = implied_by(kind_of(env), overrides.get("seeds", 1))
-    optimiser = overrides.get("optimiser")
-    if isinstance(optimiser, Mapping) and optimiser.get("name"):
-        implied = {**implied, "optimiser": {}}  # its numbers belong to the optimiser it names
-    tree = _merge(_merge(names_imply, implied), overrides)
-    if isinstance(tree["rule"], Mapping) and tree["rule"]["name"] in list(RULES):
-        tree["rule"] = {"clip": RULES[tree["rule"]["name"]].default_clip, **tree["rule"]}
+    name = names.parse(agent)
+    if preset is not None and preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    tree: dict[str, Any] = {
+        "env": {"name": env},
+        "agent": {"base": name.base},
+        "rule": {"name": name.rule},
+        "rnd": {"enabled": name.curious},
+        "optimiser": {"name": "adam"},
+    }
+    kind_and_base = implied(kind_of(env), name.base, overrides.get("seeds", 1), preset)
+    # A rule that averages over next actions has no use for a better choice of one.
+    without = {"agent": {"double": False}} if rules.known()[name.rule].soft else {}
+    for layer in (*reversed(kind_and_base), names.bases()[name.base].settings, without, overrides):
+        optimiser = layer.get("optimiser")
+        if isinstance(optimiser, Mapping) and optimiser.get("name"):
+            tree["optimiser"] = {}  # numbers belong to the optimiser they were meant for
+        tree = _merge(tree, layer)
+    if isinstance(tree["rule"], Mapping) and tree["rule"]["name"] in list(rules.known()):
+        tree["rule"] = {"clip": rules.known()[tree["rule"]["name"]].default_clip, **tree["rule"]}
     return config_from_tree(tree)
 
 
@@ -182,6 +197,7 @@ def _aligned(config: Config) -> Config:
         raise BadInputError(
             f"seed and seeds must stay below {2**31:,} together, not reach {config.seed + config.seeds:,}."
         )
+    _check_parts(config)
     written_at_once = 2 * config.block_steps // config.learning.num_envs if config.on_device else 2
     needed = max(written_at_once, config.stack + config.replay.n_step)
     if config.ring_length < needed:
@@ -201,6 +217,22 @@ def _aligned(config: Config) -> Config:
     if config.on_device and config.learning.num_pools is not None:
         raise BadInputError(f"learning.num_pools is for outside environments: {config.env.name} needs none.")
     return config
+
+
+def _check_parts(config: Config) -> None:
+    """Refuses parts that do not go together."""
+    agent, exploration = config.agent, config.exploration
+    if agent.base not in names.bases():
+        raise unknown_name("base agent", agent.base, names.bases())
+    if agent.noisy and (exploration.start > 0 or exploration.end > 0):
+        raise BadInputError(
+            "agent.noisy explores by itself: set exploration.start and exploration.end to 0 with it, not to "
+            f"{exploration.start:g} and {exploration.end:g}."
+        )
+    if agent.double and rules.known()[config.rule.name].soft:
+        raise BadInputError(
+            f"agent.double chooses a next action, and the {config.rule.name} rule averages over all of them: use one."
+        )
 
 
 def _fields(path: list[str]) -> list[str]:

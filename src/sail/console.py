@@ -10,6 +10,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
 
 from sail.analysis.drawing import grid_text
 from sail.config import Config
@@ -127,3 +129,26 @@ def print_bench(result: dict[str, Any]) -> None:
     console.print(
         f"  memory           ring {result['ring_gib']} GiB{device}, process {result['process_gib']} GiB", soft_wrap=True
     )
+
+
+def print_agents(rows: list[dict[str, Any]], env: str) -> None:
+    """What `sail agents` found: a table of the bases and one of the rules, since any goes with any."""
+    console = Console(highlight=False, markup=False)
+    title = Text(f"Base agents, as in {env}")
+    bases = Table("base", "parts", "n", "optimiser", "published", title=title)
+    for row in {row["base"]: row for row in rows}.values():
+        optimiser = row["optimiser"]
+        numbers = f"{optimiser['name']} {optimiser['learning_rate']:g}, eps {optimiser['eps']:g}"
+        bases.add_row(*map(Text, (row["base"], row["parts"], str(row["n_step"]), numbers, row["published"])))
+    rules = Table("rule", "what it adds to the reward, before alpha and clip", title="Rules")
+    for row in {row["rule"]: row for row in rows}.values():
+        rules.add_row("" if row["rule"] == "bellman" else row["rule"], Text(row["rule_says"]))
+    bases.title_justify = rules.title_justify = "left"
+    console.print(bases)
+    console.print(rules)
+    console.print(
+        f"An agent's name is a rule, a hyphen and a base, such as sail-iqn, or a base alone: {len(rows)} of them. "
+        "'+rnd' behind it (or --rnd) adds random network distillation.",
+        soft_wrap=True,
+    )
+    console.print(f"Numbers: preset '{rows[0]['preset']}', {rows[0]['numbers_from']}.", soft_wrap=True)

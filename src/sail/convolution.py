@@ -7,12 +7,14 @@ that is one product of the n * n shifted images, side by side, with the kernels.
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from sail.networks import Dense
+from sail.networks import INITIALISERS
 
 PADDINGS = ("nature", "dopamine")  # no padding (Mnih et al., 2015), and TensorFlow's SAME
 PRECISIONS = ("float32", "bfloat16", "auto")
@@ -48,10 +50,10 @@ class Conv(eqx.Module):
     weight: Array  # [outputs, inputs, k, k]
     bias: Array  # [outputs]
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, key: Array) -> None:
-        # Glorot's uniform initialisation, as Dopamine's DQN has it: k * k * inputs to k * k * outputs.
-        glorot = jax.nn.initializers.glorot_uniform(in_axis=1, out_axis=0)
-        self.weight = glorot(key, (outputs, inputs, kernel, kernel), jnp.float32)
+    def __init__(self, inputs: int, outputs: int, kernel: int, key: Array, initialiser: str = "glorot") -> None:
+        # The layer counts as one from k * k * inputs to k * k * outputs; for fan_in only the former matters.
+        matrix = INITIALISERS[initialiser](key, (kernel, kernel, inputs, outputs), jnp.float32)
+        self.weight = matrix.transpose(3, 2, 0, 1)
         self.bias = jnp.zeros(outputs)
 
     def blocks(self, stride: int) -> Array:
@@ -62,37 +64,35 @@ class Conv(eqx.Module):
 
 
 class ConvTorso(eqx.Module):
-    """DQN's three convolutions and a dense layer, each with ReLU. Parameters are float32 at every precision."""
+    """DQN's three convolutions, each with ReLU. Parameters are float32 at every precision."""
 
     layers: tuple[Conv, ...]
-    dense: Dense
     padding: str = eqx.field(static=True)
     precision: str = eqx.field(static=True)  # "auto" stays so, for a network may move from one machine to another
+    leak: float = eqx.field(static=True)  # slope of the ReLU below zero
 
     def __init__(
         self,
         image_shape: tuple[int, int, int],
         padding: str,
         key: Array,
-        hidden: int = 512,
         precision: str = "float32",
+        initialiser: str = "glorot",
+        leak: float = 0.0,
     ) -> None:
         channels, height, width = image_shape
         _check_image(padding, height, width)
         if precision not in PRECISIONS:
             raise ValueError(f"Unknown precision {precision!r}; there are {', '.join(PRECISIONS)}.")
-        keys = jax.random.split(key, len(LAYERS) + 1)
         layers = []
-        for (filters, kernel, stride), layer_key in zip(LAYERS, keys[:-1], strict=True):
-            layers.append(Conv(channels, filters, kernel, layer_key))
-            channels, height, width = filters, *(_outputs(size, kernel, stride, padding) for size in (height, width))
+        for (filters, kernel, _), layer_key in zip(LAYERS, jax.random.split(key, len(LAYERS)), strict=True):
+            layers.append(Conv(channels, filters, kernel, layer_key, initialiser))
+            channels = filters
         self.layers = tuple(layers)
-        self.dense = Dense(channels * height * width, hidden, keys[-1])
-        self.padding = padding
-        self.precision = precision
+        self.padding, self.precision, self.leak = padding, precision, leak
 
     def __call__(self, prepared: Array) -> Array:
-        """[..., rows, columns, 16 * C] from `prepare` to features [..., hidden] in float32.
+        """[..., rows, columns, 16 * C] from `prepare` to features [..., F], in the dtype they are computed in.
 
         On a CPU, several batches are faster one after the other (`lax.map`) than at once: the activations of one fit
         into the cache.
@@ -110,10 +110,16 @@ class ConvTorso(eqx.Module):
                 x = _space_to_depth(x, stride)
             x = _shifted(x, kernel // stride).astype(dtype)
             x = _product(x, lax.collapse(weight, 1).astype(dtype)) + layer.bias.astype(dtype)
-            x = jax.nn.relu(x)
-        dense = jax.tree.map(lambda a: a.astype(dtype), self.dense)
-        x = jax.nn.relu(dense(lax.collapse(x, 1)))
-        return x.astype(jnp.float32).reshape(*leading, x.shape[-1])
+            x = jax.nn.leaky_relu(x, self.leak) if self.leak else jax.nn.relu(x)
+        return x.reshape(*leading, math.prod(x.shape[1:]))
+
+
+def num_features(image_shape: tuple[int, int, int], padding: str) -> int:
+    """What comes out for images [C, H, W]."""
+    _, *sizes = image_shape
+    for _, kernel, stride in LAYERS:
+        sizes = [_outputs(size, kernel, stride, padding) for size in sizes]
+    return LAYERS[-1][0] * sizes[0] * sizes[1]
 
 
 def _product(x: Array, weight: Array) -> Array:

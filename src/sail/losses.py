@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -21,3 +22,29 @@ def squared(error: Array) -> Array:
 def td_error(q_tm1: Array, a_tm1: Array, target_tm1: Array) -> Array:
     """How far Q(s, a) is above its target; q_tm1 is [..., A], the others are [...]."""
     return jnp.take_along_axis(q_tm1, a_tm1[..., None], axis=-1)[..., 0] - target_tm1
+
+
+def project(atoms: Array, probabilities: Array, support: Array) -> Array:
+    """A distribution on any atoms [S], as one on the evenly spaced `support` [M] (Bellemare et al., 2017).
+
+    Each atom's probability goes to its two neighbours in the support, the nearer the more; beyond an end, to that end.
+    """
+    spacing = support[1] - support[0]
+    atoms = jnp.clip(atoms, support[0], support[-1])
+    shares = jnp.clip(1 - jnp.abs(atoms[:, None] - support) / spacing, 0, 1)  # [S, M]
+    return (probabilities[:, None] * shares).sum(axis=0)  # a matrix product would be rounded more on a GPU
+
+
+def cross_entropy(logits: Array, probabilities: Array) -> Array:
+    """Of a categorical distribution given by logits [M], against target probabilities [M]."""
+    return -(probabilities * jax.nn.log_softmax(logits)).sum()
+
+
+def quantile_huber(quantiles: Array, taus: Array, targets: Array, kappa: float = 1.0) -> Array:
+    """Quantile regression (Dabney et al., 2018): quantiles [N] at the fractions `taus` [N], against targets [N'].
+
+    Summed over the former and averaged over the latter, as in Dopamine.
+    """
+    error = targets[None, :] - quantiles[:, None]  # [N, N']
+    asymmetry = jnp.abs(taus[:, None] - (error < 0))
+    return (asymmetry * huber(error, kappa) / kappa).mean(axis=1).sum()

@@ -1,11 +1,24 @@
-"""Networks as pytrees of arrays. They take observations with any leading axes, so a batch needs no vmap."""
+"""Networks as pytrees of arrays. They take observations with any leading axes, so a batch needs no vmap.
+
+Where there is noise in a network, a key draws it; without a key the network is its own mean, and always says the same.
+"""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+NOISE = 0.5  # where the standard deviations of a noisy layer start, times 1 / sqrt(inputs)
+INITIALISERS = {
+    "glorot": jax.nn.initializers.glorot_uniform(),  # Dopamine's DQN
+    "fan_in": jax.nn.initializers.variance_scaling(1 / math.sqrt(3), "fan_in", "uniform"),  # its other agents
+    "orthogonal": jax.nn.initializers.orthogonal(math.sqrt(2)),  # random network distillation
+}
 
 
 class Dense(eqx.Module):
@@ -14,14 +27,41 @@ class Dense(eqx.Module):
     weight: Array  # [inputs, outputs]
     bias: Array  # [outputs]
 
-    def __init__(self, inputs: int, outputs: int, key: Array) -> None:
-        # Glorot's uniform initialisation, as Dopamine's DQN has it.
-        self.weight = jax.nn.initializers.glorot_uniform()(key, (inputs, outputs), jnp.float32)
+    def __init__(self, inputs: int, outputs: int, key: Array, initialiser: str = "glorot") -> None:
+        self.weight = INITIALISERS[initialiser](key, (inputs, outputs), jnp.float32)
         self.bias = jnp.zeros(outputs)
 
-    def __call__(self, x: Array) -> Array:
-        """[..., inputs] to [..., outputs]."""
-        return x @ self.weight + self.bias
+    def __call__(self, x: Array, key: Array | None = None) -> Array:
+        """[..., inputs] to [..., outputs], computed in the dtype of x."""
+        return x @ self.weight.astype(x.dtype) + self.bias.astype(x.dtype)
+
+
+class NoisyDense(eqx.Module):
+    """A dense layer with learned noise on its parameters (Fortunato et al., 2018), factorised. One draw for a call."""
+
+    weight: Array  # [inputs, outputs]
+    bias: Array  # [outputs]
+    weight_deviation: Array
+    bias_deviation: Array
+
+    def __init__(self, inputs: int, outputs: int, key: Array) -> None:
+        bound = 1 / math.sqrt(inputs)
+        weight_key, bias_key = jax.random.split(key)
+        self.weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound)
+        self.bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
+        self.weight_deviation = jnp.full((inputs, outputs), NOISE * bound)
+        self.bias_deviation = jnp.full(outputs, NOISE * bound)
+
+    def __call__(self, x: Array, key: Array | None = None) -> Array:
+        """[..., inputs] to [..., outputs], computed in the dtype of x."""
+        weight, bias = self.weight, self.bias
+        if key is not None:
+            inputs, outputs = weight.shape
+            noise = jax.random.normal(key, (inputs + outputs,))
+            noise = jnp.sign(noise) * jnp.sqrt(jnp.abs(noise))
+            weight = weight + self.weight_deviation * jnp.outer(noise[:inputs], noise[inputs:])
+            bias = bias + self.bias_deviation * noise[inputs:]
+        return x @ weight.astype(x.dtype) + bias.astype(x.dtype)
 
 
 class MLP(eqx.Module):
@@ -29,14 +69,14 @@ class MLP(eqx.Module):
 
     layers: tuple[Dense, ...]
 
-    def __init__(self, inputs: int, hidden: tuple[int, ...], key: Array) -> None:
+    def __init__(self, inputs: int, hidden: tuple[int, ...], key: Array, initialiser: str = "glorot") -> None:
         sizes = (inputs, *hidden)
-        keys = jax.random.split(key, len(hidden))
-        self.layers = tuple(Dense(sizes[i], sizes[i + 1], keys[i]) for i in range(len(hidden)))
+        keys = jax.random.split(key, max(len(hidden), 1))
+        self.layers = tuple(Dense(sizes[i], sizes[i + 1], keys[i], initialiser) for i in range(len(hidden)))
 
     def __call__(self, observation: Array) -> Array:
         """[..., inputs] of any dtype to [..., features]."""
-        x = observation.astype(jnp.float32)
+        x = observation if observation.dtype == jnp.bfloat16 else observation.astype(jnp.float32)
         for layer in self.layers:
             x = jax.nn.relu(layer(x))
         return x
@@ -53,16 +93,68 @@ class Then(eqx.Module):
         return self.second(self.first(x))  # type: ignore[operator]
 
 
-class QNetwork(eqx.Module):
-    """A torso and one linear output per action: DQN's head."""
+class Stream(eqx.Module):
+    """A hidden layer with ReLU and a linear one, which is always computed in float32."""
 
-    torso: eqx.Module
-    head: Dense
+    hidden: Any
+    out: Any
 
-    def __init__(self, torso: eqx.Module, num_features: int, num_actions: int, key: Array) -> None:
-        self.torso = torso
-        self.head = Dense(num_features, num_actions, key)
+    def __init__(self, inputs: int, hidden: int, outputs: int, key: Array, noisy: bool, initialiser: str) -> None:
+        hidden_key, out_key = jax.random.split(key)
+        if noisy:
+            self.hidden, self.out = NoisyDense(inputs, hidden, hidden_key), NoisyDense(hidden, outputs, out_key)
+        else:
+            self.hidden = Dense(inputs, hidden, hidden_key, initialiser)
+            self.out = Dense(hidden, outputs, out_key, initialiser)
 
-    def __call__(self, prepared: Array) -> Array:
-        """What the torso reads to action-values [..., A]."""
-        return self.head(self.torso(prepared))  # type: ignore[operator]
+    def __call__(self, x: Array, key: Array | None = None) -> Array:
+        """[..., inputs] to [..., outputs]."""
+        hidden_key, out_key = (None, None) if key is None else jax.random.split(key)
+        return self.out(jax.nn.relu(self.hidden(x, hidden_key)).astype(jnp.float32), out_key)
+
+
+class Head(eqx.Module):
+    """From what a torso makes of an observation to some numbers for each action."""
+
+    advantage: Stream
+    value: Stream | None  # a dueling head has one: what all actions have in common
+    num_actions: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        num_actions: int,
+        key: Array,
+        *,
+        numbers: int = 1,
+        dueling: bool = False,
+        noisy: bool = False,
+        initialiser: str = "glorot",
+    ) -> None:
+        key, value_key = (key, key) if not dueling else jax.random.split(key)
+        self.advantage = Stream(inputs, hidden, num_actions * numbers, key, noisy, initialiser)
+        self.value = Stream(inputs, hidden, numbers, value_key, noisy, initialiser) if dueling else None
+        self.num_actions = num_actions
+
+    def __call__(self, x: Array, key: Array | None = None) -> Array:
+        """[..., inputs] to [..., A, numbers]."""
+        key, value_key = (key, None) if key is None or self.value is None else jax.random.split(key)
+        advantage = self.advantage(x, key)
+        advantage = advantage.reshape(*advantage.shape[:-1], self.num_actions, advantage.shape[-1] // self.num_actions)
+        if self.value is None:
+            return advantage
+        # Wang et al. (2016): without the mean, value and advantage could not be told apart.
+        value = self.value(x, value_key)[..., None, :]
+        return value + advantage - advantage.mean(axis=-2, keepdims=True)
+
+
+class Network(eqx.Module):
+    """A torso and a head."""
+
+    torso: Any
+    head: Head
+
+    def __call__(self, prepared: Array, key: Array | None = None) -> Array:
+        """What the torso reads to [..., A, numbers]."""
+        return self.head(self.torso(prepared), key)

@@ -1,43 +1,93 @@
-"""What a kind of environment implies for the other settings, before the user's own. No jax here."""
+"""Every number that a name brings along, and where it comes from. What the user sets himself comes after. No jax here.
+
+| preset     | numbers                                                                                              |
+|------------|------------------------------------------------------------------------------------------------------|
+| `paper`    | the paper's: Dopamine's of that time, but IQN with n = 1. What Atari games get                       |
+| `dopamine` | Dopamine's own later ones: DQN with Adam and the squared loss, IQN with n = 3                        |
+| `small`    | for problems that take minutes: what everything but Atari gets, near what solved the examples of this |
+|            | project. On Atari a smaller ring, Adam, and a faster schedule                                        |
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sail.machine import MANY_CORES, cores
 
-# The paper's: Dopamine's numbers for DQN. 50M steps are 200M frames; a phase is one of its iterations.
-ATARI: dict[str, Any] = {
-    "agent": {"network": "dopamine", "hidden": (512,)},
+PRESETS = ("paper", "dopamine", "small")
+
+# 50M steps are 200M frames; a phase is one of the paper's iterations.
+_ATARI: dict[str, Any] = {
     "replay": {"capacity": 1_000_000, "time_limit_is_terminal": True},
-    "optimiser": {"name": "rmsprop"},
     "exploration": {"end": 0.01, "decay_steps": 250_000},
     "learning": {"target_period": 8_000, "starts": 20_000, "max_block": 100},
-    "evaluation": {"period": 250_000, "episodes": 0, "epsilon": 0.001, "steps": 125_000},
+    "evaluation": {"period": 250_000, "episodes": 0, "epsilon": 0.001},
     "checkpoint": {"seconds": 300.0},
     "steps": 50_000_000,
 }
+_ATARI_SMALL: dict[str, Any] = {
+    **_ATARI,
+    "replay": {"capacity": 100_000, "time_limit_is_terminal": True},
+    "optimiser": {"name": "adam", "learning_rate": 1e-4},
+    "exploration": {"end": 0.01, "decay_steps": 100_000},
+    "learning": {"target_period": 2_000, "starts": 10_000, "max_block": 100},
+    "steps": 2_500_000,
+}
 # Vectors and small images, as in classic control: near what solved CartPole, LunarLander and a MiniGrid task.
-GYM: dict[str, Any] = {
+_GYM: dict[str, Any] = {
     "agent": {"hidden": (128, 128)},
     "replay": {"capacity": 100_000},
-    "optimiser": {"learning_rate": 5e-4},
+    "optimiser": {"name": "adam", "learning_rate": 5e-4},
     "exploration": {"end": 0.04, "decay_steps": 25_000},
     "learning": {"starts": 2_000, "batch_size": 64, "update_period": 2, "target_period": 500},
     "evaluation": {"period": 10_000, "episodes": 10},
     "steps": 200_000,
 }
+_FEW_QUANTILES = {"quantiles": 16, "target_quantiles": 16, "action_quantiles": 16, "cosines": 32}
 
 
-def implied_by(kind: str, seeds: Any) -> dict[str, Any]:
-    """The settings that a kind of environment brings along, for this machine."""
-    match kind:
-        case "atari":
-            return {**ATARI, "learning": {**ATARI["learning"], "num_envs": emulators(seeds)}}
-        case "gym":
-            return GYM
+def _adam(learning_rate: float, eps: float) -> dict[str, Any]:
+    return {"optimiser": {"name": "adam", "learning_rate": learning_rate, "eps": eps}}
+
+
+# Dopamine's configurations; the paper took them over (its appendix).
+_OF_BASE: dict[str, dict[str, dict[str, Any]]] = {
+    "paper": {
+        "dqn": {"optimiser": {"name": "rmsprop"}},
+        "c51": _adam(2.5e-4, 3.125e-4),
+        "iqn": _adam(5e-5, 3.125e-4),
+        "rainbow": _adam(6.25e-5, 1.5e-4),
+        "full-rainbow": _adam(6.25e-5, 1.5e-4),
+    },
+    "dopamine": {
+        "dqn": {**_adam(6.25e-5, 1.5e-4), "agent": {"loss": "squared"}},
+        "c51": _adam(2.5e-4, 3.125e-4),
+        "iqn": {**_adam(5e-5, 3.125e-4), "replay": {"n_step": 3}},
+        "rainbow": _adam(6.25e-5, 1.5e-4),
+        "full-rainbow": _adam(6.25e-5, 1.5e-4),
+    },
+    "small": {"iqn": {"agent": _FEW_QUANTILES}},
+}
+
+
+def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list[Mapping[str, Any]]:
+    """The settings that an environment's kind and a base agent bring along for this machine, later ones first."""
+    preset = preset or ("paper" if kind == "atari" else "small")
+    # A base agent that is not in the table gets the numbers of Dopamine's newest.
+    of_base = _OF_BASE[preset].get(base, {} if preset == "small" else _adam(6.25e-5, 1.5e-4))
+    match kind, preset:
+        case "atari", _:
+            of_kind = _ATARI_SMALL if preset == "small" else _ATARI
+            network = {"network": "nature" if preset == "small" else "dopamine", "hidden": (512,)}
+            here = {"agent": network, "learning": {"num_envs": emulators(seeds)}, "evaluation": {"steps": 125_000}}
+            return [of_base, here, of_kind]
+        case "gym", "small":
+            return [of_base, _GYM]
+        case _, "small":
+            return [of_base, {"optimiser": {"name": "adam"}}]
         case _:
-            return {"optimiser": {"name": "adam"}}
+            return [of_base, _ATARI]
 
 
 def emulators(seeds: Any) -> int:

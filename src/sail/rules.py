@@ -15,6 +15,7 @@ The clip acts on the bracket, before alpha; `clip=None` turns it off. No gradien
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from sail.errors import unknown_name
+from sail.errors import BadInputError, unknown_name
+from sail.plugins import entries
 
 Array = Any  # a numpy or a jax array
 
@@ -73,10 +75,11 @@ def soft_value(q_t: Array, tau: float) -> Array:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: the bracket of its bonus, the value it bootstraps from, and the clip its agents use by default."""
+    """A rule: the bracket of its bonus, the policy it bootstraps from, and the clip its agents use by default."""
 
     bracket: Callable[..., Array]
-    bootstrap: Callable[[Array, float], Array] = greedy_value
+    soft: bool = False
+    """Whether it bootstraps from a softmax policy instead of the greedy one."""
     default_clip: float | None = 1.0
     needs_values: bool = True
     """Whether the bonus reads Qt(s, .): a rule that does not saves the learner an evaluation of the target network."""
@@ -88,8 +91,27 @@ RULES: dict[str, Rule] = {
     "al": Rule(advantage_learning, default_clip=None),  # unclipped in the public configuration
     "sail": Rule(sail),
     "strsil": Rule(strsil),
-    "munchausen": Rule(munchausen, bootstrap=soft_value),
+    "munchausen": Rule(munchausen, soft=True),
 }
+
+
+def known() -> dict[str, Rule]:
+    """Every rule, those of other packages included (docs/extending.md)."""
+    for name, rule in entries("sail.rules"):
+        if name not in RULES:
+            register(name, rule)
+    return RULES
+
+
+def register(name: str, rule: Rule) -> None:
+    """Makes a rule known by a name, for every base agent."""
+    if not re.fullmatch(r"[a-z][a-z0-9]*", name):
+        raise BadInputError(f"A rule's name is made of small letters and digits, unlike '{name}'.")
+    if name in RULES:
+        raise BadInputError(f"There is a rule '{name}' already.")
+    if not isinstance(rule, Rule):
+        raise BadInputError(f"The rule '{name}' must be a sail.rules.Rule, not a {type(rule).__name__}.")
+    RULES[name] = rule
 
 
 def bonus(
@@ -123,7 +145,13 @@ def bonus(
 def bootstrap(name: str, q_t: Array, tau: float = 0.03) -> Array:
     """The value of the next state under the rule called `name`: soft for Munchausen, greedy for the others."""
     check_settings(name, tau=tau)
-    return RULES[name].bootstrap(q_t, tau)
+    return soft_value(q_t, tau) if RULES[name].soft else greedy_value(q_t, tau)
+
+
+def soft_policy(q_t: Array, tau: float) -> tuple[Array, Array]:
+    """softmax(Qt(s', .) / tau) and tau times its logarithm: what Munchausen bootstraps from, action by action."""
+    scaled_log = q_t - soft_value(q_t, tau)[..., None]
+    return _numpy_for(q_t).exp(scaled_log / tau), scaled_log
 
 
 def parts(
@@ -143,7 +171,7 @@ def parts(
 
 def check_settings(name: str, alpha: float = 0.9, clip: float | None = 1.0, tau: float = 0.03) -> None:
     """Refuses what no rule can use, with one sentence."""
-    if name not in RULES:
+    if name not in RULES and name not in known():
         raise unknown_name("rule", name, RULES)
     if isinstance(alpha, int | float | np.number) and not 0 <= alpha < 1:
         raise ValueError(f"alpha must be at least 0 and below 1, not {alpha}.")

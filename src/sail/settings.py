@@ -6,12 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from sail import rules
 from sail.envs.settings import Float, Int, Probability, settings
-from sail.errors import unknown_name
-from sail.rules import RULES
+from sail.errors import BadInputError, unknown_name
 
 Count = Annotated[Int, Field(ge=1, le=2**31 - 1)]
 Positive = Annotated[Float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[Float, Field(allow_inf_nan=False)]
+Quantiles = Annotated[Int, Field(ge=1, le=4096)]
 DecayRate = Annotated[Float, Field(ge=0, lt=1)]
 
 
@@ -24,8 +26,8 @@ def _split(value: Any) -> Any:
 class AgentSettings:
     """The base agent."""
 
-    base: Literal["dqn"] = "dqn"
-    """The base agent; with the rule's name it makes the agent's, as in sail-dqn."""
+    base: str = "dqn"
+    """The base agent (`sail agents` lists them); with the rule's name it makes the agent's, as in sail-dqn."""
     network: Literal["auto", "mlp", "nature", "dopamine"] = "auto"
     """Dense layers, or three convolutions before them, padded as in Nature (none) or Dopamine (same size); auto: nature
     for images of at least 36 x 36, else mlp."""
@@ -37,6 +39,32 @@ class AgentSettings:
     """Loss of the temporal-difference error."""
     discount: DecayRate = 0.99
     """gamma, for bootstrapping and for observed returns alike."""
+    double: bool = False
+    """Choose the next action with the online network (van Hasselt et al., 2016)."""
+    dueling: bool = False
+    """Split the head into a value and advantages (Wang et al., 2016)."""
+    noisy: bool = False
+    """Explore with noise on the head's parameters instead of with epsilon, which must be 0 (Fortunato et al., 2018)."""
+    atoms: Annotated[Int, Field(ge=2, le=4096)] = 51
+    """Atoms of a categorical agent."""
+    vmin: Finite = -10.0
+    """The lowest of them: no return is told from a lower one."""
+    vmax: Finite = 10.0
+    """The highest."""
+    quantiles: Quantiles = 64
+    """Quantiles of an implicit quantile agent in its loss: the paper's N."""
+    target_quantiles: Quantiles = 64
+    """Quantiles that they are regressed to: N'."""
+    action_quantiles: Quantiles = 32
+    """Quantiles whose mean it acts on, and makes the bonus of: K."""
+    cosines: Quantiles = 64
+    """Frequencies that a quantile's fraction is embedded with."""
+    kappa: Positive = 1.0
+    """Where its Huber loss becomes linear."""
+
+    def __post_init__(self) -> None:
+        if self.vmin >= self.vmax:
+            raise BadInputError(f"agent.vmin must be below agent.vmax, not {self.vmin:g} and {self.vmax:g}.")
 
 
 @settings
@@ -53,8 +81,8 @@ class RuleSettings:
     """Temperature of the munchausen rule; the others do not use it."""
 
     def __post_init__(self) -> None:
-        if self.name not in RULES:
-            raise unknown_name("rule", self.name, RULES)
+        if self.name not in rules.RULES and self.name not in rules.known():
+            raise unknown_name("rule", self.name, rules.known())
 
 
 @settings
@@ -69,8 +97,29 @@ class ReplaySettings:
     """Sample only episodes that have ended, as the authors' code does; Alg. 1 samples them all."""
     time_limit_is_terminal: bool = False
     """Treat a cut-off episode as a death, as Dopamine does, instead of bootstrapping from its last observation."""
+    prioritised: bool = False
+    """Draw transitions in proportion to their last loss (Schaul et al., 2016); otherwise all alike."""
+    priority_exponent: Probability = 0.5
+    """Power of the loss that is the priority."""
+    importance_exponent: Probability = 0.5
+    """Power of the weights that undo the bias of that; 1 undoes all of it."""
     frames: Literal["auto", "device", "host"] = "auto"
     """Where the observations of outside environments are kept; auto: on the device if they fit."""
+
+
+@settings
+class RNDSettings:
+    """Random network distillation: a reward for what is new (docs/agents.md). `--rnd` turns it on."""
+
+    enabled: bool = False
+    scale: Annotated[Float, Field(ge=0, allow_inf_nan=False)] = 0.01
+    """The bonus is this times the prediction error, standardised over all that was seen."""
+    returns: Literal["extrinsic", "total"] = "extrinsic"
+    """Which rewards the return G sums, that SAIL imitates: the environment's alone, or this bonus too."""
+    features: Count | None = None
+    """What the two networks say about an observation; none for 512 numbers of an image and 64 of a vector."""
+    learning_rate: Positive = 1e-4
+    """Of the predictor's Adam, which takes a step with every update."""
 
 
 @settings

@@ -11,10 +11,10 @@ from typing import Any
 from sail.config import make_config
 
 
-def settings_help(env: str = "kdt", agent: str = "sail-dqn") -> str:
+def settings_help(env: str = "kdt", agent: str = "sail-dqn", preset: str | None = None) -> str:
     """One line for each setting, with the value it has for this environment and agent."""
     lines: list[str] = []
-    _describe(make_config(env, agent), "", lines)
+    _describe(make_config(env, agent, preset=preset), "", lines)
     return "\n".join(lines)
 
 

@@ -94,7 +94,7 @@ discounts = st.sampled_from([0.0, 0.5, 0.9, 1.0])
 
 def blocks_of(stream: Steps, sizes: list[int]) -> Iterator[Steps]:
     for start, stop in pairwise(np.cumsum([0, *sizes])):
-        yield Steps(*(column[start:stop] for column in stream))
+        yield jax.tree.map(lambda column, rows=slice(start, stop): column[rows], stream)  # an unused column stays None
 
 
 def stack(trees):
@@ -104,7 +104,8 @@ def stack(trees):
 def add_to(reference: ReferenceBuffer, steps: Steps) -> None:
     """A block goes step by step into the reference, which counts the age itself."""
     for t, env in np.ndindex(*steps.action.shape):
-        observation, action, reward, terminated, truncated, after, _ = (column[t, env].item() for column in steps)
+        here = (column[t, env].item() for column in steps if column is not None)
+        observation, action, reward, terminated, truncated, after, _ = here
         reference.add(env, observation, action, reward, terminated, truncated, after)
 
 

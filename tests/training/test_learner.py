@@ -22,9 +22,11 @@ DISCOUNT = 0.9
 
 
 def numpy_q(params: Any, x: np.ndarray) -> np.ndarray:
-    for layer in params.torso.layers:
+    """Hidden layers with ReLU, the last of which belongs to the head, and a linear output for each action."""
+    *hidden, out = (*params.torso.layers, params.head.advantage.hidden, params.head.advantage.out)
+    for layer in hidden:
         x = np.maximum(x @ np.asarray(layer.weight, np.float64) + np.asarray(layer.bias, np.float64), 0)
-    return x @ np.asarray(params.head.weight, np.float64) + np.asarray(params.head.bias, np.float64)
+    return x @ np.asarray(out.weight, np.float64) + np.asarray(out.bias, np.float64)
 
 
 def numpy_bonus(rule: str, q: np.ndarray, a: np.ndarray, g: np.ndarray, alpha: float, tau: float) -> np.ndarray:
@@ -76,7 +78,9 @@ def test_one_update_is_what_numpy_says(experience: tuple[OnDeviceProgram, Any, A
     )
     learner_state = learner_state._replace(optimiser=learner.optimiser.init(learner_state.params))
     key = jax.random.key(7)
-    after, diagnostics = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, 1)
+    after, same_ring, diagnostics = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, 1)
+    for a, b in zip(jax.tree.leaves(ring), jax.tree.leaves(same_ring), strict=True):
+        np.testing.assert_array_equal(a, b)  # without priorities, learning leaves the ring alone
 
     slots = replay.sample(ring, key, 64, n_step=n_step)
     batch = jax.tree.map(np.asarray, replay.gather(ring, slots, discount=DISCOUNT, n_step=n_step))
@@ -96,7 +100,8 @@ def test_one_update_is_what_numpy_says(experience: tuple[OnDeviceProgram, Any, A
     # The gradient of the head's bias is the mean of the errors' derivatives, action by action.
     slope = np.clip(error, -1, 1) if loss == "huber" else error
     bias_gradient = np.array([slope[batch.action == b].sum() / 64 for b in range(4)])
-    change = np.asarray(after.params.head.bias) - np.asarray(learner_state.params.head.bias)
+    old, new = (np.asarray(params.head.advantage.out.bias) for params in (learner_state.params, after.params))
+    change = new - old
     np.testing.assert_allclose(change, -rate * bias_gradient, rtol=1e-3, atol=1e-6)
     assert np.abs(bias_gradient).max() > 1e-4, "the case must not be trivial"
     if rule != "bellman":
@@ -122,19 +127,20 @@ def test_a_round_of_updates_is_the_updates_one_by_one() -> None:
     program, learner_state, ring = trained("kdt", {"steps": 800, "learning": {"starts": 100}})
     learner, key, num = program.learner, jax.random.key(1), 5
     learner = dataclasses.replace(learner, rule=RuleSettings(name="sail"))
-    chunked, _ = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, num)
+    chunked, _, _ = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, num)
 
     slots = replay.sample(ring, key, num * 32)
     one_by_one = learner_state
     for i in range(num):
         part = replay.Slots(slots.row[i * 32 : (i + 1) * 32], slots.slot[i * 32 : (i + 1) * 32], slots.any)
         batch = replay.gather(ring, part, discount=0.99)
-        q_tm1, q_t = one_by_one.target(batch.observation), one_by_one.target(batch.next_observation)
+        q_tm1, q_t = (one_by_one.target(x)[..., 0] for x in (batch.observation, batch.next_observation))
         bonus = sail.rules.bonus("sail", q_tm1, batch.action, batch.returns)
         target = batch.reward + bonus + batch.discount * q_t.max(-1)
 
         def loss(params: Any, batch: Any = batch, target: Any = target) -> Any:
-            error = jnp.take_along_axis(params(batch.observation), batch.action[:, None], 1)[:, 0] - target
+            q = params(batch.observation)[..., 0]
+            error = jnp.take_along_axis(q, batch.action[:, None], 1)[:, 0] - target
             return jnp.where(jnp.abs(error) <= 1, 0.5 * error**2, jnp.abs(error) - 0.5).mean()
 
         change, optimiser = learner.optimiser.update(jax.grad(loss)(one_by_one.params), one_by_one.optimiser)
@@ -194,7 +200,7 @@ def test_dqn_learns_the_known_values(probe: str) -> None:
     state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
     params = jax.tree.map(lambda x: x[0], state.learner.params)
     for observation, values in program.env.optimal_values(DISCOUNT):  # type: ignore[attr-defined]
-        q = params(jnp.array(observation))
+        q = program.agent.q_values(params, jnp.array(observation))
         np.testing.assert_allclose(q, values, atol=0.1 if probe == "probe-time-limit" else 0.05)
 
 
@@ -206,7 +212,7 @@ def test_rules_learn_the_known_greedy_values(rule: str) -> None:
         state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
         params = jax.tree.map(lambda x: x[0], state.learner.params)
         for observation, values in program.env.optimal_values(DISCOUNT):  # type: ignore[attr-defined]
-            q = np.asarray(params(jnp.array(observation)))
+            q = np.asarray(program.agent.q_values(params, jnp.array(observation)))
             assert q.argmax() == np.argmax(values)
             assert q.max() == pytest.approx(max(values), abs=0.12)
             gap, optimal_gap = q.max() - q.min(), max(values) - min(values)
@@ -218,6 +224,7 @@ def test_a_time_limit_treated_as_death_has_the_value_of_a_death() -> None:
     """probe-time-limit pays 1 a step for 5 steps: with death at the limit, no state is worth 1/(1-gamma) = 10."""
     program = probe_program("probe-time-limit", "dqn", time_limit_is_terminal=True)
     state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
-    q = jax.tree.map(lambda x: x[0], state.learner.params)(jnp.array([1.0, 1.0]))
+    params = jax.tree.map(lambda x: x[0], state.learner.params)
+    q = program.agent.q_values(params, jnp.array([1.0, 1.0]))
     # Time is not observed, so one value serves all five ages: Q = 1 + 0.9 * 4/5 * Q, which gives 1 / 0.28 = 3.57.
     np.testing.assert_allclose(q, [1 / 0.28] * 2, atol=0.5)

@@ -1,49 +1,106 @@
-"""What a base agent is to the learner."""
+"""What a base agent is to the learner.
+
+A round of updates goes like this. The target network looks at the states s and s' of all its transitions: at s for the
+rule (`q_values`), at s' for the bootstrap (`outlook`). The rule's bonus goes into the reward. Then the loop: `targets`,
+`loss`, gradient, optimiser. A new base agent is a class with these methods in a file of its own: docs/extending.md.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 from jax import Array
 
 from sail.agents.torso import Torso
+from sail.networks import Head, Network
 
 Params = Any  # a pytree of arrays
-Outputs = Any  # a pytree of arrays: what the network says about each observation
+Outlook = Any  # a pytree of arrays: what a network says about a next state
 Targets = Any  # a pytree of arrays: what each transition is regressed to
 
 
-class Agent(Protocol):
-    """A head on a network. Observations come with any leading axes, written [...] here.
+@dataclass(frozen=True)
+class Agent:
+    """A head on a torso. Observations come with any leading axes, written [...] here, and are prepared once.
 
-    An observation is prepared once and evaluated any number of times.
+    Where a network draws samples or noise, a key decides; without one it says the same every time.
     """
 
+    torso: Torso
+    num_actions: int
+    rule: str = "bellman"
+    tau: float = 0.03
+    """Temperature of a soft bootstrap (munchausen)."""
+    double: bool = False
+    """Choose the next action with the online network, and value it with the target network."""
+    dueling: bool = False
+    noisy: bool = False
+
     @property
-    def torso(self) -> Torso:
-        """What its network begins with."""
-        ...
+    def is_random(self) -> bool:
+        """Whether the network draws anything."""
+        return self.noisy
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a state takes so much memory on its way through the network that few should be there at once."""
+        return False
 
     def init(self, key: Array) -> Params:
         """Fresh parameters."""
-        ...
+        raise NotImplementedError
 
     def prepare(self, observation: Array) -> Array:
-        """Observations as `evaluate` reads them: whatever can be done once for a whole round of updates."""
-        ...
+        """Observations as the network reads them: whatever can be done once for a whole round of updates."""
+        return self.torso.prepare(observation)
 
-    def evaluate(self, params: Params, prepared: Array) -> Outputs:
-        """What the network says about prepared observations."""
-        ...
-
-    def q_values(self, outputs: Outputs) -> Array:
+    def q_values(self, params: Params, prepared: Array, key: Array | None = None) -> Array:
         """[..., A]: what the agent acts on, and what rules are fed with."""
-        ...
+        raise NotImplementedError
 
-    def targets(self, next_outputs: Outputs, reward: Array, discount: Array) -> Targets:
-        """What to regress to, from the target network's outputs at s'. The rule's bonus is already in the reward."""
-        ...
+    def outlook(self, params: Params, prepared: Array, key: Array | None = None) -> Outlook:
+        """What the target network says about next states."""
+        raise NotImplementedError
 
-    def loss(self, outputs: Outputs, action: Array, targets: Targets) -> Array:
-        """[...]: the loss of each transition, from the online network's outputs at s."""
-        ...
+    def both(self, params: Params, states: Array, key: Array | None = None) -> tuple[Array, Outlook]:
+        """`q_values` at states[0] and `outlook` at states[1]: an agent may know how to do them in one go."""
+        first, second = (None, None) if key is None else jax.random.split(key)
+        return self.q_values(params, states[0], first), self.outlook(params, states[1], second)
+
+    def targets(self, outlook: Outlook, reward: Array, discount: Array, chosen: Array | None = None) -> Targets:
+        """What to regress to. The rule's bonus is already in the reward.
+
+        `chosen` [...] are the next actions where another network has chosen them (`double`).
+        """
+        raise NotImplementedError
+
+    def loss(self, params: Params, prepared: Array, action: Array, targets: Targets, key: Array | None = None) -> Array:
+        """[...]: the loss of each transition."""
+        raise NotImplementedError
+
+    def network(self, key: Array, *, numbers: int = 1, initialiser: str = "fan_in") -> Network:
+        """A fresh torso with a head of some numbers for each action."""
+        torso_key, head_key = jax.random.split(key)
+        return Network(self.torso.init(torso_key, initialiser), self.head(head_key, numbers, initialiser))
+
+    def head(self, key: Array, numbers: int, initialiser: str) -> Head:
+        """A fresh head of some numbers for each action."""
+        return Head(
+            self.torso.num_features,
+            self.torso.hidden[-1],
+            self.num_actions,
+            key,
+            numbers=numbers,
+            dueling=self.dueling,
+            noisy=self.noisy,
+            initialiser=initialiser,
+        )
+
+
+def of_action(values: Array, action: Array, axis: int = -1) -> Array:
+    """The values of one action: [..., A] and [...] to [...]; `axis` is where the actions are, if not last."""
+    index = action.reshape(action.shape + (1,) * (values.ndim - action.ndim))
+    return jnp.take_along_axis(values, index, axis=axis).squeeze(axis)

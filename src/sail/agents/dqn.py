@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import jax
 from jax import Array
 
 from sail import losses, rules
-from sail.agents.base import Params
-from sail.agents.torso import Torso
-from sail.networks import QNetwork
+from sail.agents.base import Agent, Params, of_action
 
 
 @dataclass(frozen=True)
-class DQN:
+class DQN(Agent):
     """A Q-network; the bootstrap is the rule's (greedy, or soft for Munchausen)."""
 
-    torso: Torso
-    num_actions: int
     loss_name: str = "huber"
-    rule: str = "bellman"
-    tau: float = 0.03
 
     def init(self, key: Array) -> Params:
         """A fresh Q-network."""
-        torso_key, head_key = jax.random.split(key)
-        return QNetwork(self.torso.init(torso_key), self.torso.num_features, self.num_actions, head_key)
+        return self.network(key, initialiser="glorot")
 
-    def prepare(self, observation: Array) -> Array:
-        """As the torso wants them."""
-        return self.torso.prepare(observation)
+    def q_values(self, params: Params, prepared: Array, key: Array | None = None) -> Array:
+        """[..., A]."""
+        return params(prepared, key)[..., 0]
 
-    def evaluate(self, params: Params, prepared: Array) -> Array:
-        """Action-values [..., A]."""
-        return params(prepared)
+    def outlook(self, params: Params, prepared: Array, key: Array | None = None) -> Array:
+        """Action-values."""
+        return self.q_values(params, prepared, key)
 
-    def q_values(self, outputs: Array) -> Array:
-        """The outputs are the action-values."""
-        return outputs
+    def both(self, params: Params, states: Array, key: Array | None = None) -> tuple[Array, Array]:
+        """In one go, which is cheaper than one after the other."""
+        q = self.q_values(params, states, key)
+        return q[0], q[1]
 
-    def targets(self, next_outputs: Array, reward: Array, discount: Array) -> Array:
+    def targets(self, outlook: Array, reward: Array, discount: Array, chosen: Array | None = None) -> Array:
         """[...]: reward + discount * value of the next state."""
-        return reward + discount * rules.bootstrap(self.rule, next_outputs, self.tau)
+        value = rules.bootstrap(self.rule, outlook, self.tau) if chosen is None else of_action(outlook, chosen)
+        return reward + discount * value
 
-    def loss(self, outputs: Array, action: Array, targets: Array) -> Array:
+    def loss(self, params: Params, prepared: Array, action: Array, targets: Array, key: Array | None = None) -> Array:
         """[...]."""
-        error = losses.td_error(outputs, action, targets)
+        error = losses.td_error(self.q_values(params, prepared, key), action, targets)
         return losses.huber(error) if self.loss_name == "huber" else losses.squared(error)
+
+
+def make(settings: Any, **common: Any) -> DQN:
+    """From the section `agent` of a config."""
+    return DQN(**common, loss_name=settings.loss)

@@ -39,27 +39,34 @@ class Torso:
 
     @property
     def num_features(self) -> int:
-        """What comes out."""
-        return self.hidden[-1]
+        """What comes out; the last of the hidden layers belongs to the head."""
+        if len(self.hidden) > 1:
+            return self.hidden[-2]
+        return math.prod(self.observation_shape) if self.kind == "mlp" else self._num_seen
 
     @property
     def _image_shape(self) -> tuple[int, int, int]:
         *channels, height, width = self.observation_shape
         return math.prod(channels), height, width
 
-    def init(self, key: Array) -> Any:
+    @property
+    def _num_seen(self) -> int:
+        return convolution.num_features(self._image_shape, self.kind)
+
+    def init(self, key: Array, initialiser: str = "glorot") -> Any:
         """A fresh torso."""
+        before_last = self.hidden[:-1]
         if self.kind == "mlp":
-            return MLP(math.prod(self.observation_shape), self.hidden, key)
-        conv_key, dense_key = (key, key) if len(self.hidden) == 1 else jax.random.split(key)
-        first = convolution.ConvTorso(self._image_shape, self.kind, conv_key, self.hidden[0], self.precision)
-        return first if len(self.hidden) == 1 else Then(first, MLP(self.hidden[0], self.hidden[1:], dense_key))
+            return MLP(math.prod(self.observation_shape), before_last, key, initialiser)
+        conv_key, dense_key = jax.random.split(key)
+        seen = convolution.ConvTorso(self._image_shape, self.kind, conv_key, self.precision, initialiser)
+        return Then(seen, MLP(self._num_seen, before_last, dense_key, initialiser)) if before_last else seen
 
     def prepare(self, observation: Array) -> Array:
         """Observations [..., *observation_shape] as the torso reads them."""
         leading = observation.shape[: observation.ndim - len(self.observation_shape)]
         if self.kind == "mlp":
-            return observation.reshape(*leading, -1).astype(jnp.float32)
+            return observation.reshape(*leading, math.prod(self.observation_shape)).astype(jnp.float32)
         return convolution.prepare(observation.reshape(*leading, *self._image_shape), self.kind)
 
 

@@ -9,6 +9,7 @@
 docs/replay.md lists every trap this ring was built around.
 """
 
+from sail.replay.priorities import draw_in_proportion, importance, reprioritise
 from sail.replay.ring import (
     CLOSING,
     GOES_ON,
@@ -36,12 +37,15 @@ __all__ = [
     "Slots",
     "Steps",
     "cut_off",
+    "draw_in_proportion",
     "eligible",
     "extend",
     "fill_returns",
     "gather",
     "gather_frames",
     "gather_scalars",
+    "importance",
     "init",
+    "reprioritise",
     "sample",
 ]

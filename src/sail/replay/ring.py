@@ -32,6 +32,9 @@ class Ring(NamedTuple):
     returns: Array  # [E, T] discounted return from here to the end of the episode, or UNKNOWN_RETURN
     head: Array  # [E] where the next observation goes
     size: Array  # [E] slots in use
+    intrinsic: Array | None = None  # [E, T] a reward beside the environment's, where there is one
+    priority: Array | None = None  # [E, T] what a slot is drawn in proportion to; None: all are drawn alike
+    top: Array | None = None  # scalar: the highest priority there has been, which new slots get
 
     @property
     def length(self) -> int:
@@ -49,9 +52,18 @@ class Steps(NamedTuple):
     truncated: Array  # [K, E]
     next_observation: Array  # [K, E, ...] after the step; kept only where the episode ended
     age: Array  # [K, E] steps since the episode began, before the step
+    intrinsic: Array | None = None  # [K, E] where the ring keeps it
 
 
-def init(observation_shape: tuple[int, ...], observation_dtype: Any, num_envs: int, length: int) -> Ring:
+def init(
+    observation_shape: tuple[int, ...],
+    observation_dtype: Any,
+    num_envs: int,
+    length: int,
+    *,
+    intrinsic: bool = False,
+    prioritised: bool = False,
+) -> Ring:
     """An empty ring with `length` slots for each environment."""
     shape = (num_envs, length)
     return Ring(
@@ -63,6 +75,9 @@ def init(observation_shape: tuple[int, ...], observation_dtype: Any, num_envs: i
         returns=jnp.full(shape, UNKNOWN_RETURN, jnp.float32),
         head=jnp.zeros(num_envs, jnp.int32),
         size=jnp.zeros(num_envs, jnp.int32),
+        intrinsic=jnp.zeros(shape, jnp.float32) if intrinsic else None,
+        priority=jnp.zeros(shape, jnp.float32) if prioritised else None,
+        top=jnp.ones((), jnp.float32) if prioritised else None,
     )
 
 
@@ -110,6 +125,9 @@ def extend(ring: Ring, steps: Steps, rows: Array | None = None, taken: Array | N
         returns=write(ring.returns, UNKNOWN_RETURN, UNKNOWN_RETURN),
         head=new_head,
         size=new_size,
+        intrinsic=None if ring.intrinsic is None else write(ring.intrinsic, steps.intrinsic, 0.0),
+        priority=None if ring.priority is None else write(ring.priority, ring.top, 0.0),
+        top=ring.top,
     )
 
 
@@ -127,12 +145,14 @@ def cut_off(ring: Ring) -> Ring:
     return ring._replace(end=end)
 
 
-def fill_returns(ring: Ring, discount: float, window: int | None = None, rows: Array | None = None) -> Ring:
+def fill_returns(
+    ring: Ring, discount: float, window: int | None = None, rows: Array | None = None, *, total: bool = False
+) -> Ring:
     """The ring with the returns of every episode that has ended; those that still run keep the placeholder.
 
     `window` bounds how many of the newest slots are looked at. It must cover all that was written since the last call
     and the whole of every episode that ended in it; by default it is the whole ring. `rows` are the environments to
-    look at, by default all; naming one twice does no harm.
+    look at, by default all; naming one twice does no harm. Intrinsic rewards are in a return only if it is `total`.
     """
     window = ring.length if window is None else min(window, ring.length)
     row = (jnp.arange(ring.head.shape[0]) if rows is None else rows)[:, None]
@@ -145,7 +165,10 @@ def fill_returns(ring: Ring, discount: float, window: int | None = None, rows: A
         # G_t = r_t + discount * G_t+1 as a composition of affine maps, so that it can be scanned in parallel.
         return later[0] * earlier[0], earlier[1] + earlier[0] * later[1]
 
-    _, value = lax.associative_scan(then, (keeps, ring.reward[row, slot]), reverse=True, axis=1)
+    reward = ring.reward[row, slot]
+    if total and ring.intrinsic is not None:
+        reward += ring.intrinsic[row, slot]
+    _, value = lax.associative_scan(then, (keeps, reward), reverse=True, axis=1)
     ended = (end == TERMINATED) | (end == TRUNCATED)
     known = jnp.flip(jnp.cumsum(jnp.flip(ended, 1), 1), 1) > 0
     in_use = jnp.arange(window) >= window - size

@@ -1,4 +1,4 @@
-"""Which slots are transitions, drawing them uniformly, and reading them as a batch."""
+"""Which slots are transitions, drawing them, and reading them as a batch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from sail.replay.priorities import draw_in_proportion
 from sail.replay.ring import CLOSING, GOES_ON, TERMINATED, UNKNOWN_RETURN, Ring
 
 
@@ -18,6 +19,7 @@ class Slots(NamedTuple):
     row: Array  # [N] environment
     slot: Array  # [N] time
     any: Array  # scalar bool; False means the places are meaningless
+    priority: Array | None = None  # [N] where they were drawn in proportion to it
 
 
 class Places(NamedTuple):
@@ -67,10 +69,14 @@ def eligible(ring: Ring, *, n_step: int = 1, finished_only: bool = False, stack:
 
 
 def sample(ring: Ring, key: Array, num: int, *, n_step: int = 1, finished_only: bool = False, stack: int = 1) -> Slots:
-    """`num` transitions, independently and uniformly from all that are eligible.
+    """`num` transitions, independently from all that are eligible: uniformly, or in proportion to their priorities.
 
     Alg. 1 draws from the whole buffer; `finished_only` draws from episodes that have ended, as the authors' code does.
     """
+    if ring.priority is not None:
+        mask = eligible(ring, n_step=n_step, finished_only=finished_only, stack=stack)
+        place, priority, any_drawn = draw_in_proportion(jnp.where(mask, ring.priority, 0.0).ravel(), key, num)
+        return Slots(place // ring.length, place % ring.length, any_drawn, priority)
     words, total = _count(eligible(ring, n_step=n_step, finished_only=finished_only, stack=stack).ravel())
     # The remainder of 32 random bits: no slot is more likely than another by more than total / 2^32.
     chosen = (jax.random.bits(key, (num,), jnp.uint32) % jnp.maximum(total, 1).astype(jnp.uint32)).astype(jnp.int32)
@@ -133,7 +139,10 @@ def gather_scalars(
     for ahead in range(n_step):
         here = (slot + ahead) % ring.length
         end = ring.end[row, here]
-        reward += jnp.where(running, weight * ring.reward[row, here], 0.0)
+        here_reward = ring.reward[row, here]
+        if ring.intrinsic is not None:
+            here_reward += ring.intrinsic[row, here]
+        reward += jnp.where(running, weight * here_reward, 0.0)
         weight = jnp.where(running, weight * discount, weight)
         steps += running
         dies = (end != GOES_ON) if time_limit_is_terminal else (end == TERMINATED)

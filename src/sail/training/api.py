@@ -33,6 +33,7 @@ def train(
     *,
     out: str | os.PathLike[str] | None = None,
     reporter: Reporter | None = None,
+    preset: str | None = None,
     **settings: Any,
 ) -> RunFolder:
     """Trains an agent and returns its run.
@@ -47,7 +48,7 @@ def train(
     for section in ("env", "agent"):
         if f"{section}_settings" in settings:
             settings[section] = settings.pop(f"{section}_settings")
-    return train_config(make_config(env, agent, settings), out=out, reporter=reporter)
+    return train_config(make_config(env, agent, settings, preset), out=out, reporter=reporter)
 
 
 def train_config(

@@ -30,7 +30,7 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
     frames = FRAME_SKIP if isinstance(config.env, AtariSettings) else 1
     program = HostProgram(config)
     try:
-        state = _full(program, program.init())
+        state = filled(program.init())
         on_device = sum(leaf.nbytes for leaf in jax.tree.leaves(state.ring))
         ring = on_device + program.bytes_on_host
         emulators = _emulator_limit(program, seconds / 3) * frames
@@ -89,7 +89,7 @@ def _emulator_limit(program: HostProgram, seconds: float) -> float:
     return steps / (time.perf_counter() - began)
 
 
-def _full(program: HostProgram, state: HostState) -> HostState:
+def filled(state: HostState) -> HostState:
     """The state with a ring that is full: of nothing, but the device reads it as far apart as the real thing."""
 
     def fill(ring: replay.Ring) -> replay.Ring:
@@ -97,6 +97,7 @@ def _full(program: HostProgram, state: HostState) -> HostState:
             size=jnp.full_like(ring.size, ring.action.shape[-1]),
             age=jnp.full_like(ring.age, 100),
             returns=jnp.zeros_like(ring.returns),
+            priority=None if ring.priority is None else jnp.ones_like(ring.priority),
         )
 
     return state._replace(ring=jax.jit(fill, donate_argnums=0)(state.ring))

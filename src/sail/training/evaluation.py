@@ -24,7 +24,7 @@ def play_episode(agent: Agent, env: JaxEnv[Any], params: Params, key: Array, eps
     def step(carry: Any) -> Any:
         state, _, scores, key = carry
         key, coin_key, action_key, env_key = jax.random.split(key, 4)
-        q = agent.q_values(agent.evaluate(params, agent.prepare(env.observe(state))))
+        q = agent.q_values(params, agent.prepare(env.observe(state)))
         random_action = jax.random.randint(action_key, (), 0, env.num_actions)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key), random_action)
         state, outcome = env.step(state, action, env_key)

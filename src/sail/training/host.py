@@ -115,7 +115,7 @@ class HostProgram:
         for rows, actions, begins in journal.read(files):
             if begins:  # a run was resumed here: what had been running was lost
                 ring = self.device.cut_off(ring)
-            ring, walkers = self.device.write(ring, walkers, rows, actions)
+            ring, walkers = self.device.write(ring, walkers, state.learner.curiosity, rows, actions)
             for seed, frames in enumerate(self._host_frames):
                 own = Rows(*[None if column is None else column[seed] for column in rows])
                 there = own.env < self.config.learning.num_envs
@@ -216,10 +216,16 @@ class HostProgram:
             live = self._live
             rows = together(answers)
             parcel = pack(rows, self._rounds, epsilon_of(self.config, steps))
-            ring, walkers, actions = self.device.act(live.learner.params, live.ring, live.walkers, live.key, parcel)
+            learner = live.learner
+            moments, ring, walkers, actions = self.device.act(
+                learner.params, learner.curiosity, live.ring, live.walkers, live.key, parcel
+            )
+            if moments is not None and learner.curiosity is not None:
+                frames, errors = moments
+                learner = learner._replace(curiosity=learner.curiosity._replace(frames=frames, errors=errors))
             for seed, pool in zip(asked, pools, strict=True):
                 pool.act(partial(_of_seed, actions, int(seed)))
-            self._live = live._replace(ring=ring, walkers=walkers)
+            self._live = live._replace(learner=learner, ring=ring, walkers=walkers)
             ended = [self._account(seed, answers[seed]) for seed in asked]
             self._fill_returns(asked, ended)
             if self._journal is not None:
@@ -231,18 +237,21 @@ class HostProgram:
             return self._nothing()
         live = self._live
         if self._host_frames:
-            any_drawn, places, batch = self.device.draw(live.ring, live.key, np.int32(step))
-            on_host = jax.device_get(places)
+            drawn = self.device.draw(live.ring, live.key, np.int32(step))
+            on_host = jax.device_get(drawn.places)
             states = [
                 replay.gather_frames(frames.frames, jax.tree.map(lambda x, i=i: x[i], on_host), self.env.stack)
                 for i, frames in enumerate(self._host_frames)
             ]
-            learner, diagnostics = self.device.learn(live.learner, any_drawn, batch._replace(states=np.stack(states)))
+            learner, drawn_by, diagnostics = self.device.learn(
+                live.learner, live.ring, live.key, np.int32(step), drawn, np.stack(states)
+            )
         else:
-            learner, diagnostics = self.device.update(live.learner, live.ring, live.key, np.int32(step))
+            learner, drawn_by, diagnostics = self.device.update(live.learner, live.ring, live.key, np.int32(step))
         if step % self.config.learning.target_period == 0:
             learner = learner._replace(target=self.device.copy(learner.params))
-        self._live = live._replace(learner=learner)
+        ring = live.ring if drawn_by[0] is None else live.ring._replace(priority=drawn_by[0], top=drawn_by[1])
+        self._live = live._replace(learner=learner, ring=ring)
         return diagnostics
 
     def _nothing(self) -> Any:

@@ -12,10 +12,10 @@ from sail import replay
 from sail.agents.base import Agent, Params
 from sail.config import Config
 from sail.envs.host import HostEnv, Rows
-from sail.exploration import epsilon_greedy
-from sail.training.learner import LearnerState
+from sail.exploration import Curiosity, epsilon_greedy
+from sail.training.learner import Drawn, LearnerState
 from sail.training.parcels import Parcel, unpack
-from sail.training.program import make_learner
+from sail.training.program import empty_ring, make_learner
 from sail.training.seeds import over_seeds
 
 ACTING, LEARNING = 0, 1  # what a seed's key is split for
@@ -55,20 +55,25 @@ class DeviceSide:
         self.frames_on_host = _frames_on_host(config, env)
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
-        self.act = jax.jit(over_seeds(self._act, seeds, 5), donate_argnums=(1, 2))
-        self.write = jax.jit(over_seeds(self._write_past, seeds, 4), donate_argnums=(0, 1))
+        self.act = jax.jit(over_seeds(self._act, seeds, 6), donate_argnums=(2, 3))
+        self.write = jax.jit(over_seeds(self._write_past, seeds, 5), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
         self.cut_off = jax.jit(over_seeds(self._cut_off, seeds, 1), donate_argnums=0)
         draw, gather = over_seeds(self._draw, seeds, 2), over_seeds(self._gather, seeds, 2)
-        learn = over_seeds(self._learn, seeds, 3, one_by_one=True)
+        learn = over_seeds(self._learn, seeds, 4, one_by_one=True)
+        reprioritise = over_seeds(self._reprioritise, seeds, 3)
 
-        def update(learner: LearnerState, ring: replay.Ring, key: Array, step: Array) -> tuple[LearnerState, Array]:
-            any_drawn, places, batch = draw(ring, key, step)
-            return learn(learner, any_drawn, batch._replace(states=gather(ring.observation, places)))
+        def finish(learner: LearnerState, ring: replay.Ring, key: Array, step: Array, drawn: Drawn, states: Any) -> Any:
+            learner, losses, diagnostics = learn(learner, drawn, states, key, step)
+            return learner, reprioritise(ring, drawn.slots, losses), diagnostics
+
+        def update(learner: LearnerState, ring: replay.Ring, key: Array, step: Array) -> Any:
+            drawn = draw(ring, key, step)
+            return finish(learner, ring, key, step, drawn, gather(ring.observation, drawn.places))
 
         self.update = jax.jit(update, donate_argnums=0)
         self.draw = jax.jit(draw)
-        self.learn = jax.jit(learn, donate_argnums=0)
+        self.learn = jax.jit(finish, donate_argnums=0)
         self.copy = jax.jit(lambda params: jax.tree.map(jnp.copy, params))
         self._empty = jax.jit(over_seeds(self._empty_ring, seeds, 1))
         self._fresh = jax.jit(over_seeds(self._fresh_learner, seeds, 1))
@@ -93,34 +98,48 @@ class DeviceSide:
     def _empty_ring(self, key: Array) -> tuple[replay.Ring, Walkers]:
         env, num_envs = self.env, self.config.learning.num_envs
         kept_shape = (0,) if self.frames_on_host else env.observation_shape
-        ring = replay.init(kept_shape, env.observation_dtype, num_envs, length=self.config.ring_length)
+        ring = empty_ring(self.config, kept_shape, env.observation_dtype)
         frames = jnp.zeros((num_envs, env.stack, *env.observation_shape), env.observation_dtype)
         return ring, Walkers(frames, jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs, jnp.int32))
 
     def _act(
-        self, params: Params, ring: replay.Ring, walkers: Walkers, key: Array, parcel: Parcel
-    ) -> tuple[replay.Ring, Walkers, Array]:
-        """What rows say goes into the ring; what to do next comes out."""
+        self,
+        params: Params,
+        curiosity: Curiosity | None,
+        ring: replay.Ring,
+        walkers: Walkers,
+        key: Array,
+        parcel: Parcel,
+    ) -> tuple[Any, replay.Ring, Walkers, Array]:
+        """What rows say goes into the ring; what to do next comes out, and the moments of what was seen."""
         rows, count, epsilon = unpack(parcel)
-        ring, walkers = self._write(ring, walkers, rows)
+        there = rows.stepped & (rows.env < self.config.learning.num_envs)
+        moments, ring, walkers = self._write(ring, walkers, curiosity, rows, there)
         frames = walkers.frames[rows.env]
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
-        q = self.agent.q_values(self.agent.evaluate(params, observation))
-        coin_key, action_key = jax.random.split(jax.random.fold_in(jax.random.fold_in(key, ACTING), count))
+        act_key = jax.random.fold_in(jax.random.fold_in(key, ACTING), count)
+        q = self.agent.q_values(params, observation, jax.random.fold_in(act_key, 1) if self.agent.is_random else None)
+        coin_key, action_key = jax.random.split(act_key)
         random_action = (jax.random.bits(action_key, rows.env.shape) % self.env.num_actions).astype(jnp.int32)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key, rows.env.shape), random_action)
-        return ring, walkers._replace(action=walkers.action.at[rows.env].set(action)), action
+        return moments, ring, walkers._replace(action=walkers.action.at[rows.env].set(action)), action
 
     def _write_past(
-        self, ring: replay.Ring, walkers: Walkers, rows: Rows, action: Array
+        self, ring: replay.Ring, walkers: Walkers, curiosity: Curiosity | None, rows: Rows, action: Array
     ) -> tuple[replay.Ring, Walkers]:
-        """The same for rows of long ago, whose actions are known."""
-        ring, walkers = self._write(ring, walkers, rows)
+        """The same for rows of long ago, whose actions are known, and whose frames have been counted."""
+        _, ring, walkers = self._write(ring, walkers, curiosity, rows, jnp.zeros_like(rows.stepped))
         return ring, walkers._replace(action=walkers.action.at[rows.env].set(action))
 
-    def _write(self, ring: replay.Ring, walkers: Walkers, rows: Rows) -> tuple[replay.Ring, Walkers]:
+    def _write(
+        self, ring: replay.Ring, walkers: Walkers, curiosity: Curiosity | None, rows: Rows, counts: Array
+    ) -> tuple[Any, replay.Ring, Walkers]:
         env = rows.env
         before, age = walkers.frames[env], walkers.age[env]
+        moments, intrinsic = None, None
+        if self.learner.curiosity is not None and curiosity is not None:
+            curiosity, bonus = self.learner.curiosity.look(curiosity, before[:, -1], counts)
+            moments, intrinsic = (curiosity.frames, curiosity.errors), bonus[None]
         closing = rows.observation if rows.closing is None else rows.closing
         nothing = jnp.zeros((1, *env.shape, 0), ring.observation.dtype)
         steps = replay.Steps(
@@ -131,6 +150,7 @@ class DeviceSide:
             truncated=rows.truncated[None],
             next_observation=nothing if self.frames_on_host else closing[None],
             age=age[None],
+            intrinsic=intrinsic,
         )
         ring = replay.extend(ring, steps, rows=env, taken=rows.stepped[None])
         begins = rows.begins.reshape(-1, *[1] * (before.ndim - 1))
@@ -140,23 +160,35 @@ class DeviceSide:
             frames=walkers.frames.at[env].set(frames),
             age=walkers.age.at[env].set(jnp.where(rows.begins, 0, age + 1)),
         )
-        return ring, walkers
+        return moments, ring, walkers
 
     def _fill(self, ring: replay.Ring, rows: Array) -> replay.Ring:
-        return replay.fill_returns(ring, self.config.agent.discount, rows=rows)
+        return replay.fill_returns(ring, self.config.agent.discount, rows=rows, total=self._total)
 
     def _cut_off(self, ring: replay.Ring) -> replay.Ring:
-        return replay.fill_returns(replay.cut_off(ring), self.config.agent.discount)
+        return replay.fill_returns(replay.cut_off(ring), self.config.agent.discount, total=self._total)
 
-    def _draw(self, ring: replay.Ring, key: Array, step: Array) -> Any:
+    @property
+    def _total(self) -> bool:
+        return self.config.rnd.returns == "total"
+
+    def _draw(self, ring: replay.Ring, key: Array, step: Array) -> Drawn:
         return self.learner.draw(ring, _learn_key(key, step), self.num_updates)
 
     def _gather(self, frames: Array, places: replay.Places) -> Array:
         return replay.gather_frames(frames, places, self.env.stack)
 
-    def _learn(self, learner: LearnerState, any_drawn: Array, batch: replay.Batch) -> tuple[LearnerState, Array]:
-        learner, diagnostics = self.learner.learn(learner, any_drawn, batch, self.num_updates)
-        return learner, jnp.stack(diagnostics)
+    def _learn(
+        self, learner: LearnerState, drawn: Drawn, states: Array, key: Array, step: Array
+    ) -> tuple[LearnerState, Array, Array]:
+        learner, losses, diagnostics = self.learner.learn(
+            learner, drawn, states, _learn_key(key, step), self.num_updates
+        )
+        return learner, losses, jnp.stack(diagnostics)
+
+    def _reprioritise(self, ring: replay.Ring, slots: replay.Slots, losses: Array) -> tuple[Any, Any]:
+        changed = self.learner.reprioritise(ring, slots, losses)
+        return changed.priority, changed.top
 
 
 def _learn_key(key: Array, step: Array) -> Array:

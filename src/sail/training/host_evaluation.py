@@ -36,7 +36,7 @@ class Watched:
 @lru_cache(maxsize=8)
 def value_function(agent: Any) -> Any:
     """The action-values of raw observations, compiled once for each agent."""
-    return jax.jit(lambda params, observation: agent.q_values(agent.evaluate(params, agent.prepare(observation))))
+    return jax.jit(lambda params, observation: agent.q_values(params, agent.prepare(observation)))
 
 
 def evaluate_seed(

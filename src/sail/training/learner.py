@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +15,10 @@ from jax import Array, lax
 
 from sail import replay, rules
 from sail.agents.base import Agent, Params
+from sail.exploration import RND, Curiosity
 from sail.settings import ReplaySettings, RuleSettings
+
+CURIOSITY, LEARNING = 0xC0, 0x1E  # what a key is folded with, beside its own use
 
 
 class LearnerState(NamedTuple):
@@ -22,6 +27,15 @@ class LearnerState(NamedTuple):
     params: Params
     target: Params
     optimiser: Any
+    curiosity: Curiosity | None = None
+
+
+class Drawn(NamedTuple):
+    """The transitions of a round of updates, before their states are gathered."""
+
+    slots: replay.Slots
+    places: replay.Places
+    batch: replay.Batch
 
 
 class Diagnostics(NamedTuple):
@@ -38,6 +52,16 @@ class Diagnostics(NamedTuple):
     max_q: Array
 
 
+class Minibatch(NamedTuple):
+    """What one update learns from; in the loop, with a leading axis of updates."""
+
+    observation: Array
+    action: Array
+    targets: Any
+    weight: Array | None  # of each transition's loss
+    newest: Array | None  # frames, for curiosity
+
+
 @dataclass(frozen=True)
 class Learner:
     """An agent, a rule, an optimiser, and how they draw on the ring."""
@@ -50,6 +74,7 @@ class Learner:
     batch_size: int
     stack: int = 1
     """Frames that make up a state."""
+    curiosity: RND | None = None
     in_parts: bool = False
     """Whether the target network is evaluated minibatch by minibatch instead of on a whole round at once."""
     unroll: int = 1
@@ -58,23 +83,25 @@ class Learner:
     def init(self, key: Array) -> LearnerState:
         """Fresh parameters; the target network starts as a copy."""
         params = self.agent.init(key)
-        return LearnerState(params, jax.tree.map(jnp.copy, params), self.optimiser.init(params))
+        curious = None if self.curiosity is None else self.curiosity.init(jax.random.fold_in(key, CURIOSITY))
+        return LearnerState(params, jax.tree.map(jnp.copy, params), self.optimiser.init(params), curious)
 
     def update(
         self, state: LearnerState, ring: replay.Ring, key: Array, num_updates: int
-    ) -> tuple[LearnerState, Diagnostics]:
+    ) -> tuple[LearnerState, replay.Ring, Diagnostics]:
         """A round of updates between two copies of the target network.
 
         The target network is constant in a round, so all its transitions are drawn, gathered and given their targets at
         once; the loop that remains holds nothing but forward, backward and optimiser. (Nothing is learned from a ring
         with nothing to draw: then the state comes back as it was.)
         """
-        any_drawn, places, batch = self.draw(ring, key, num_updates)
-        states = replay.gather_frames(ring.observation, places, self.stack)
-        return self.learn(state, any_drawn, batch._replace(states=states), num_updates)
+        drawn = self.draw(ring, key, num_updates)
+        states = replay.gather_frames(ring.observation, drawn.places, self.stack)
+        state, losses, diagnostics = self.learn(state, drawn, states, key, num_updates)
+        return state, self.reprioritise(ring, drawn.slots, losses), diagnostics
 
-    def draw(self, ring: replay.Ring, key: Array, num_updates: int) -> tuple[Array, replay.Places, replay.Batch]:
-        """The transitions of a round without their states: whether there were any, where the states are, the rest."""
+    def draw(self, ring: replay.Ring, key: Array, num_updates: int) -> Drawn:
+        """The transitions of a round without their states."""
         sampling = self.sampling
         slots = replay.sample(
             ring,
@@ -91,68 +118,107 @@ class Learner:
             n_step=sampling.n_step,
             time_limit_is_terminal=sampling.time_limit_is_terminal,
         )
-        return slots.any, places, batch
+        return Drawn(slots, places, batch)
+
+    def reprioritise(self, ring: replay.Ring, slots: replay.Slots, losses: Array) -> replay.Ring:
+        """The ring after a round: what was learned from gets its new priority, where there are any."""
+        if ring.priority is None or ring.top is None:
+            return ring
+        changed = replay.reprioritise(ring, slots.row, slots.slot, losses, self.sampling.priority_exponent)
+        priority, top = jax.tree.map(
+            partial(jnp.where, slots.any), (changed.priority, changed.top), (ring.priority, ring.top)
+        )
+        return ring._replace(priority=priority, top=top)
 
     def learn(
-        self, state: LearnerState, any_drawn: Array, batch: replay.Batch, num_updates: int
-    ) -> tuple[LearnerState, Diagnostics]:
-        """The updates of a round, from its transitions."""
-        batch = batch._replace(states=self.agent.prepare(batch.states))
-        outputs, targets = self._targets(state.target, batch)
-        minibatches = jax.tree.map(
-            lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), (batch.observation, batch.action, targets)
+        self, state: LearnerState, drawn: Drawn, states: Array, key: Array, num_updates: int
+    ) -> tuple[LearnerState, Array, Diagnostics]:
+        """The updates of a round, from its transitions and their states; also the loss [N] of each transition."""
+        newest = states[0] if self.stack == 1 else states[0][:, -1]
+        batch = drawn.batch._replace(states=self.agent.prepare(states))
+        look_key, loss_key = jax.random.split(jax.random.fold_in(key, LEARNING))
+        q_tm1, outlook = self._look(state.target, batch, look_key)
+        reward = batch.reward
+        if self._has_bonus:
+            reward += rules.bonus(*self._rule_inputs(q_tm1, batch.action, batch.returns))
+        ahead = (outlook, reward, batch.discount)
+        minibatches = Minibatch(
+            observation=batch.observation,
+            action=batch.action,
+            # The targets of Double Q-learning depend on the online network, so they are made in the loop.
+            targets=(*ahead, batch.next_observation) if self.agent.double else self.agent.targets(*ahead),
+            weight=None if drawn.slots.priority is None else self._importance(drawn.slots.priority),
+            newest=None if self.curiosity is None else newest,
         )
-        (params, optimiser), losses = lax.scan(
-            self._step, (state.params, state.optimiser), minibatches, unroll=self.unroll
-        )
-        learned = state._replace(params=params, optimiser=optimiser)
-        learned = jax.tree.map(partial(jnp.where, any_drawn), learned, state)
-        return learned, self._diagnose(outputs, batch, losses)
+        minibatches = jax.tree.map(lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), minibatches)
+        keys = jax.random.split(loss_key, num_updates) if self.agent.is_random else None
+        carry = (state.params, state.optimiser, state.curiosity)
+        carry, losses = lax.scan(self._step, carry, (minibatches, keys), unroll=self.unroll)
+        params, optimiser, curiosity = carry
+        learned = LearnerState(params, state.target, optimiser, curiosity)
+        learned = jax.tree.map(partial(jnp.where, drawn.slots.any), learned, state)
+        return learned, losses.ravel(), self._diagnose(q_tm1, batch, losses)
 
-    def _targets(self, target: Params, batch: replay.Batch) -> tuple[Any, Any]:
-        """The target network's outputs at s, and what each transition is regressed to.
+    @property
+    def _has_bonus(self) -> bool:
+        return self.rule.alpha > 0 and rules.RULES[self.rule.name].needs_values
 
-        That is its reward, plus the rule's bonus, plus the bootstrap. A rule that needs no values needs no outputs at
-        s: then there are those of one minibatch, for the diagnostics.
+    def _look(self, target: Params, batch: replay.Batch, key: Array) -> tuple[Array, Any]:
+        """The target network's action-values at s, and its outlook at s'.
+
+        A rule that needs no values needs none at s: then there are those of one minibatch, for the diagnostics.
         """
-        if rules.RULES[self.rule.name].needs_values:
-            both = self._evaluate(target, batch.states)  # s and s' in one go, which is cheaper than one after the other
-            outputs, next_outputs = jax.tree.map(lambda x: x[0], both), jax.tree.map(lambda x: x[1], both)
-            reward = batch.reward + rules.bonus(*self._rule_inputs(outputs, batch.action, batch.returns))
-        else:
-            outputs = self.agent.evaluate(target, batch.observation[: self.batch_size])
-            next_outputs = jax.tree.map(lambda x: x[0], self._evaluate(target, batch.states[1:]))
-            reward = batch.reward
-        return outputs, self.agent.targets(next_outputs, reward, batch.discount)
+        key, first_key = jax.random.split(key)
+        if self._has_bonus:
+            return self._in_parts(lambda states, key: self.agent.both(target, states, key), batch.states, key)
+        q_tm1 = self.agent.q_values(target, batch.observation[: self.batch_size], first_key)
 
-    def _evaluate(self, params: Params, states: Array) -> Any:
-        """The outputs at states [k, N, ...]; minibatch by minibatch where that is better for the cache."""
+        def outlook(states: Array, key: Array) -> Any:
+            return self.agent.outlook(target, states[0], jax.random.split(key)[1])
+
+        return q_tm1, self._in_parts(outlook, batch.states[1:], key)
+
+    def _in_parts(self, look: Callable[[Array, Array], Any], states: Array, key: Array) -> Any:
+        """`look` at states [k, N, ...]; no more than a minibatch at once where that is better for cache or memory."""
         if not self.in_parts:
-            return self.agent.evaluate(params, states)
-        parts = states.reshape(-1, self.batch_size, *states.shape[2:])
-        outputs = lax.map(lambda part: self.agent.evaluate(params, part), parts)
-        return jax.tree.map(lambda x: x.reshape(*states.shape[:2], *x.shape[2:]), outputs)
+            return look(states, key)
+        size = math.gcd(max(self.batch_size // states.shape[0], 1), self.batch_size)
+        parts = states.reshape(states.shape[0], -1, size, *states.shape[2:]).swapaxes(0, 1)
+        keys = jax.random.split(key, len(parts))
+        outputs = lax.map(lambda part: look(*part), (parts, keys))
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), outputs)
 
-    def _rule_inputs(self, outputs: Any, action: Array, returns: Array) -> tuple[Any, ...]:
+    def _rule_inputs(self, q_tm1: Array, action: Array, returns: Array) -> tuple[Any, ...]:
         rule = self.rule
-        return rule.name, self.agent.q_values(outputs), action, returns, rule.alpha, rule.clip, rule.tau
+        return rule.name, q_tm1, action, returns, rule.alpha, rule.clip, rule.tau
 
-    def _step(self, carry: tuple[Params, Any], minibatch: tuple[Array, Array, Any]) -> tuple[tuple[Params, Any], Array]:
-        (params, optimiser), (observation, action, targets) = carry, minibatch
+    def _importance(self, priority: Array) -> Array:
+        weight = replay.importance(priority.reshape(-1, self.batch_size), self.sampling.importance_exponent)
+        return weight.ravel()
 
-        def mean_loss(params: Params) -> Array:
-            return self.agent.loss(self.agent.evaluate(params, observation), action, targets).mean()
+    def _step(self, carry: Any, inputs: Any) -> tuple[Any, Array]:
+        (params, optimiser, curiosity), (minibatch, key) = carry, inputs
+        key, choice_key = (None, None) if key is None else jax.random.split(key)
+        targets = minibatch.targets
+        if self.agent.double:
+            outlook, reward, discount, next_observation = targets
+            chosen = jnp.argmax(self.agent.q_values(params, next_observation, choice_key), axis=-1)
+            targets = self.agent.targets(outlook, reward, discount, chosen)
 
-        loss, gradient = jax.value_and_grad(mean_loss)(params)
+        def mean_loss(params: Params) -> tuple[Array, Array]:
+            losses = self.agent.loss(params, minibatch.observation, minibatch.action, targets, key)
+            return (losses if minibatch.weight is None else losses * minibatch.weight).mean(), losses
+
+        gradient, losses = jax.grad(mean_loss, has_aux=True)(params)
         change, optimiser = self.optimiser.update(gradient, optimiser, params)
-        return (optax.apply_updates(params, change), optimiser), loss
+        if self.curiosity is not None:
+            curiosity = self.curiosity.learn(curiosity, minibatch.newest)
+        return (optax.apply_updates(params, change), optimiser, curiosity), losses
 
-    def _diagnose(self, outputs: Any, batch: replay.Batch, losses: Array) -> Diagnostics:
-        first = jax.tree.map(lambda x: x[: self.batch_size], (outputs, batch.action, batch.returns))
-        outputs, action, returns = first
-        q_tm1 = self.agent.q_values(outputs)
+    def _diagnose(self, q_tm1: Array, batch: replay.Batch, losses: Array) -> Diagnostics:
+        q_tm1, action, returns = (x[: self.batch_size] for x in (q_tm1, batch.action, batch.returns))
         taken = jnp.take_along_axis(q_tm1, action[:, None], axis=-1)[:, 0]
-        advantage, imitation = rules.parts(*self._rule_inputs(outputs, action, returns))
+        advantage, imitation = rules.parts(*self._rule_inputs(q_tm1, action, returns))
         best = jnp.sort(q_tm1, axis=-1)
         known = returns > replay.UNKNOWN_RETURN
         return Diagnostics(

@@ -24,7 +24,7 @@ from sail.errors import BadInputError
 from sail.exploration import epsilon_greedy
 from sail.training.evaluation import play_episodes
 from sail.training.learner import Diagnostics, LearnerState
-from sail.training.program import Advance, Scores, epsilon_of, make_agent, make_learner
+from sail.training.program import Advance, Scores, empty_ring, epsilon_of, make_agent, make_learner
 from sail.training.seeds import map_seeds
 
 
@@ -161,9 +161,7 @@ class OnDeviceProgram:
     def _init_seed(self, seed: Array) -> SeedState:
         key, learner_key, env_key = jax.random.split(jax.random.key(seed), 3)
         num_envs = self.config.learning.num_envs
-        ring = replay.init(
-            self.env.observation_shape, self.env.observation_dtype, num_envs, length=self.config.ring_length
-        )
+        ring = empty_ring(self.config, self.env.observation_shape, self.env.observation_dtype)
         states = jax.vmap(self.env.reset)(jax.random.split(env_key, num_envs))
         walkers = Walkers(states, jnp.zeros(num_envs), jnp.zeros(num_envs, jnp.int32))
         return SeedState(self.learner.init(learner_key), ring, walkers, key)
@@ -176,18 +174,21 @@ class OnDeviceProgram:
         config, learning = self.config, self.config.learning
         key, act_key, learn_key = jax.random.split(state.key, 3)
         walkers, steps, episodes = self._collect(state.learner.params, state.walkers, step, act_key)
+        learner, steps = self._wonder(state.learner, steps)
         ring = replay.extend(state.ring, steps)
-        written_at_most = 2 * steps.action.shape[0]
-        ring = replay.fill_returns(ring, config.agent.discount, written_at_most + self.env.max_episode_steps + 1)
+        window = 2 * steps.action.shape[0] + self.env.max_episode_steps + 1  # all that can have been written, and more
+        ring = replay.fill_returns(ring, config.agent.discount, window, total=config.rnd.returns == "total")
 
         step = step + config.block_steps  # from here on: steps taken
         # The number of steps is the same for all seeds, so under vmap these stay real branches.
-        learner, diagnostics = lax.cond(
+        num_updates = config.block_steps // learning.update_period
+        learner, drawn_by, diagnostics = lax.cond(
             step >= learning.starts,
-            lambda learner: self.learner.update(learner, ring, learn_key, config.block_steps // learning.update_period),
-            lambda learner: (learner, Diagnostics(*[jnp.array(jnp.nan)] * len(Diagnostics._fields))),
-            state.learner,
+            lambda learner: self._update(learner, ring, learn_key, num_updates),
+            lambda learner: (learner, (ring.priority, ring.top), _nothing_learned()),
+            learner,
         )
+        ring = ring._replace(priority=drawn_by[0], top=drawn_by[1])
         target = lax.cond(
             step % learning.target_period == 0,
             lambda both: both[0],
@@ -195,6 +196,19 @@ class OnDeviceProgram:
             (learner.params, learner.target),
         )
         return SeedState(learner._replace(target=target), ring, walkers, key), (diagnostics, episodes)
+
+    def _update(self, learner: LearnerState, ring: replay.Ring, key: Array, num_updates: int) -> Any:
+        learner, ring, diagnostics = self.learner.update(learner, ring, key, num_updates)
+        return learner, (ring.priority, ring.top), diagnostics
+
+    def _wonder(self, learner: LearnerState, steps: replay.Steps) -> tuple[LearnerState, replay.Steps]:
+        """The steps with their intrinsic rewards, where there are any."""
+        if self.learner.curiosity is None or learner.curiosity is None:
+            return learner, steps
+        shape = steps.action.shape
+        frames = steps.observation.reshape(-1, *self.env.observation_shape)
+        curiosity, bonus = self.learner.curiosity.look(learner.curiosity, frames, jnp.ones(len(frames)))
+        return learner._replace(curiosity=curiosity), steps._replace(intrinsic=bonus.reshape(shape))
 
     def _collect(
         self, params: Params, walkers: Walkers, step: Array, key: Array
@@ -209,12 +223,13 @@ class OnDeviceProgram:
             jax.random.uniform(coin_key, shape),
             (jax.random.bits(action_key, shape) % self.env.num_actions).astype(jnp.int32),
             jax.random.split(env_key, (*shape, 2)),
+            jax.random.split(jax.random.fold_in(key, 1), shape[0]) if self.agent.is_random else None,
         )
 
         def one_step(walkers: Walkers, inputs: Any) -> Any:
-            epsilon, coin, random_action, keys = inputs
+            epsilon, coin, random_action, keys, agent_key = inputs
             observation = jax.vmap(self.env.observe)(walkers.state)
-            q = self.agent.q_values(self.agent.evaluate(params, self.agent.prepare(observation)))
+            q = self.agent.q_values(params, self.agent.prepare(observation), agent_key)
             action = epsilon_greedy(q, epsilon, coin, random_action)
             state, outcome = jax.vmap(self.env.step)(walkers.state, action, keys[:, 0])
             ended = outcome.terminated | outcome.truncated
@@ -236,6 +251,10 @@ class OnDeviceProgram:
 
         walkers, (steps, episodes) = lax.scan(one_step, walkers, inputs)
         return walkers, steps, episodes
+
+
+def _nothing_learned() -> Diagnostics:
+    return Diagnostics(*[jnp.array(jnp.nan)] * len(Diagnostics._fields))
 
 
 def _where(condition: Array, yes: Any, no: Any) -> Any:

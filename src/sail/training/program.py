@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
+from sail import replay
+from sail.agents import names
 from sail.agents.base import Agent, Params
-from sail.agents.dqn import DQN
 from sail.agents.torso import Torso, torso_kind
 from sail.config import Config
 from sail.errors import SailError
-from sail.exploration import epsilon_at
+from sail.exploration import RND, epsilon_at
 from sail.training.learner import Diagnostics, Learner
 from sail.training.optimisers import make_optimiser
 
@@ -118,8 +119,27 @@ def make_agent(config: Config, observation_shape: tuple[int, ...], dtype: Any, n
     """The base agent of a config, sized for an environment's observations (stack included)."""
     settings = config.agent
     kind = torso_kind(settings.network, observation_shape, dtype)
-    torso = Torso(observation_shape, kind, settings.hidden, settings.precision)
-    return DQN(torso, num_actions, settings.loss, config.rule.name, config.rule.tau)
+    agent: Agent = names.bases()[settings.base].maker()(
+        settings,
+        torso=Torso(observation_shape, kind, settings.hidden, settings.precision),
+        num_actions=num_actions,
+        rule=config.rule.name,
+        tau=config.rule.tau,
+        double=settings.double,
+        dueling=settings.dueling,
+        noisy=settings.noisy,
+    )
+    return agent
+
+
+def make_curiosity(config: Config, agent: Agent) -> RND | None:
+    """Random network distillation on single frames of what the agent sees, if it is turned on."""
+    if not config.rnd.enabled:
+        return None
+    torso = agent.torso
+    frame_shape = torso.observation_shape[1:] if config.stack > 1 else torso.observation_shape
+    features = config.rnd.features or (64 if torso.kind == "mlp" else 512)
+    return RND(frame_shape, torso.kind, config.rnd.scale, features, config.rnd.learning_rate, torso.precision)
 
 
 def make_learner(config: Config, agent: Agent) -> Learner:
@@ -137,8 +157,21 @@ def make_learner(config: Config, agent: Agent) -> Learner:
         discount=config.agent.discount,
         batch_size=config.learning.batch_size,
         stack=config.stack,
-        in_parts=has_convolutions and backend == "cpu",
+        curiosity=make_curiosity(config, agent),
+        in_parts=has_convolutions and (backend == "cpu" or agent.is_wide),
         unroll=5 if has_convolutions and backend != "cpu" else 1,
+    )
+
+
+def empty_ring(config: Config, frame_shape: tuple[int, ...], dtype: Any) -> replay.Ring:
+    """The ring of one seed, with the columns that the config needs."""
+    return replay.init(
+        frame_shape,
+        dtype,
+        config.learning.num_envs,
+        length=config.ring_length,
+        intrinsic=config.rnd.enabled,
+        prioritised=config.replay.prioritised,
     )
 
 

@@ -26,7 +26,7 @@ def greedy_route(program: Program, params: Params, seed: int) -> dict[str, Any] 
 
     @jax.jit
     def step(state: Any, key: Any) -> Any:
-        q = agent.q_values(agent.evaluate(params, agent.prepare(env.observe(state))))
+        q = agent.q_values(params, agent.prepare(env.observe(state)))
         return env.step(state, q.argmax(), key)
 
     keys = iter(jax.random.split(jax.random.key(seed), env.max_episode_steps + 1))
