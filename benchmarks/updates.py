@@ -51,7 +51,7 @@ class Measured:
         self.program = HostProgram(self.config)
         device = self.program.device
         self.state = filled(device.with_empty_ring(device.init()))
-        self.step, self.seconds = self.config.learning.starts, [float("nan")]
+        self.step, self.seconds = self.config.learning.starts, list[float]()
         began = time.perf_counter()
         self.round(1)
         self.compile_seconds = time.perf_counter() - began

@@ -354,8 +354,16 @@ def test_wrong_values(overrides, begins: str, shown: str) -> None:
 def test_parts_that_do_not_go_together() -> None:
     said = refusal("kdt", "munchausen-dqn", agent={"double": True})
     assert said.startswith("agent.double chooses a next action, and the munchausen rule averages over all of them")
-    assert said == refusal("kdt", "full-rainbow", rule={"name": "munchausen"})
+    assert refusal("kdt", "full-rainbow", agent={"noisy": False}).startswith(
+        "Without agent.noisy full-rainbow does not"
+    )
     assert refusal("kdt", "full-rainbow", exploration={"end": 0.1}).endswith("not to 0 and 0.1.")
+
+
+def test_a_base_or_a_rule_set_by_itself_is_as_if_it_were_in_the_name() -> None:
+    for agent, base, rule in [("sail-dqn", "full-rainbow", "munchausen"), ("munchausen-full-rainbow", "iqn", "al")]:
+        changed = make_config("kdt", agent, {"agent": {"base": base}, "rule": {"name": rule}})
+        assert changed == make_config("kdt", f"{rule}-{base}")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 import sail.rules
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# extending.md has tests of its own, since its code belongs into files.
+PAGES = [ROOT / "README.md", *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "extending.md"})]
 
 
 def run(*arguments: str, cwd: Path) -> str:

@@ -126,9 +126,12 @@ def split_settings(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
         elif name in ("--agent", "--out", "--seconds", "--preset"):
             rest += [token] if has_value or not tokens else [token, tokens.pop(0)]
         else:
-            if not has_value:
-                value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
             name = name[2:].replace("-", "_")
+            if not has_value:
+                takes = tokens and not tokens[0].startswith("--")
+                if name == "rnd":  # a switch: what comes after it is most likely the environment
+                    takes = takes and tokens[0].lower() in ("true", "false")
+                value = tokens.pop(0) if takes else "true"
             _put(overrides, SHORT.get(name, name).split("."), value)
     if "frames" in overrides:
         overrides["steps"] = _steps(overrides.pop("frames"), [token for token in rest if token.startswith("atari:")])

@@ -125,27 +125,35 @@ def make_config(
     """The settings of a run: the defaults, what the names imply, and then the overrides (a nested mapping)."""
     settings_class(env)
     overrides = overrides or {}
-    name = names.parse(agent)
+    rule, base, curious = names.parse(agent)
+    # A base or a rule that is set by itself counts as if it had been in the name, with all that it implies.
+    base = _named(overrides, "agent", "base", names.BASES) or base
+    rule = _named(overrides, "rule", "name", rules.RULES) or rule
     if preset is not None and preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS)
+        raise unknown_name("preset", str(preset), PRESETS)
     tree: dict[str, Any] = {
         "env": {"name": env},
-        "agent": {"base": name.base},
-        "rule": {"name": name.rule},
-        "rnd": {"enabled": name.curious},
+        "agent": {"base": base},
+        "rule": {"name": rule, "clip": rules.RULES[rule].default_clip},
+        "rnd": {"enabled": curious},
         "optimiser": {"name": "adam"},
     }
-    kind_and_base = implied(kind_of(env), name.base, overrides.get("seeds", 1), preset)
     # A rule that averages over next actions has no use for a better choice of one.
-    without = {"agent": {"double": False}} if rules.known()[name.rule].soft else {}
-    for layer in (*reversed(kind_and_base), names.bases()[name.base].settings, without, overrides):
+    without = {"agent": {"double": False}} if rules.RULES[rule].soft else {}
+    kind_and_base = implied(kind_of(env), base, overrides.get("seeds", 1), preset)
+    for layer in (*reversed(kind_and_base), names.BASES[base].settings, without, overrides):
         optimiser = layer.get("optimiser")
         if isinstance(optimiser, Mapping) and optimiser.get("name"):
             tree["optimiser"] = {}  # numbers belong to the optimiser they were meant for
         tree = _merge(tree, layer)
-    if isinstance(tree["rule"], Mapping) and tree["rule"]["name"] in list(rules.known()):
-        tree["rule"] = {"clip": rules.known()[tree["rule"]["name"]].default_clip, **tree["rule"]}
     return config_from_tree(tree)
+
+
+def _named(overrides: Mapping[str, Any], section: str, key: str, known: Mapping[str, Any]) -> str | None:
+    """A name that is set in a section, if it is one that is known."""
+    values = overrides.get(section)
+    name = values.get(key) if isinstance(values, Mapping) else None
+    return name if isinstance(name, str) and name in known else None
 
 
 def config_from_tree(tree: Mapping[str, Any]) -> Config:
@@ -222,14 +230,19 @@ def _aligned(config: Config) -> Config:
 def _check_parts(config: Config) -> None:
     """Refuses parts that do not go together."""
     agent, exploration = config.agent, config.exploration
-    if agent.base not in names.bases():
+    if agent.base not in names.BASES and agent.base not in names.bases():
         raise unknown_name("base agent", agent.base, names.bases())
     if agent.noisy and (exploration.start > 0 or exploration.end > 0):
         raise BadInputError(
             "agent.noisy explores by itself: set exploration.start and exploration.end to 0 with it, not to "
             f"{exploration.start:g} and {exploration.end:g}."
         )
-    if agent.double and rules.known()[config.rule.name].soft:
+    explores = exploration.start > 0 or exploration.end > 0 or agent.noisy
+    if not explores and names.BASES[agent.base].settings.get("agent", {}).get("noisy"):
+        raise BadInputError(
+            f"Without agent.noisy {agent.base} does not explore: set exploration.start and exploration.end as well."
+        )
+    if agent.double and rules.RULES[config.rule.name].soft:
         raise BadInputError(
             f"agent.double chooses a next action, and the {config.rule.name} rule averages over all of them: use one."
         )

@@ -153,7 +153,7 @@ def test_what_the_ring_gives_back_is_gymnasiums(make):
     for _ in range(83):
         action = random.integers(4)
         of_one_seed = type(rows)(*[None if column is None else column[None] for column in rows])
-        ring, walkers = device.write(ring, walkers, of_one_seed, np.array([[action]], np.int32))
+        ring, walkers = device.write(ring, walkers, None, of_one_seed, np.array([[action]], np.int32))
         ended = rows.terminated[0] or rows.truncated[0]
         if ended:
             seen, _ = theirs.reset()
@@ -163,7 +163,7 @@ def test_what_the_ring_gives_back_is_gymnasiums(make):
             transitions.append((before, action, reward, terminated, seen))
         rows = act_on(env, [action])
     theirs.close()
-    ring = ring._replace(**{name: column[0] for name, column in ring._asdict().items()})
+    ring = jax.tree.map(lambda column: column[0], ring)
     usable = np.asarray(replay.eligible(ring, stack=4))[0]
     slots = replay.Slots(np.zeros(usable.sum(), int), np.flatnonzero(usable), True)
     batch = jax.device_get(replay.gather(ring, slots, discount=0.9, stack=4))

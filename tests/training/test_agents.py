@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from agents_reference import expected_update
 from jax import lax
 
 from sail import envs, replay
+from sail.agents import names
 from sail.config import Config, make_config
 from sail.training.host import HostProgram
-from sail.training.learner import LEARNING, Learner, LearnerState
+from sail.training.learner import Learner, LearnerState
 from sail.training.on_device import OnDeviceProgram
 from sail.training.program import make_agent, make_learner
 
@@ -44,163 +46,34 @@ def _quick_to_compile() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", False)
 
 
-# One update, in numpy and float64 -------------------------------------------------------------------------------------
+# One update, against numpy in float64 ---------------------------------------------------------------------------------
 
 
-def dense(layer: Any, x: np.ndarray) -> np.ndarray:
-    return x @ np.asarray(layer.weight, np.float64) + np.asarray(layer.bias, np.float64)
+@partial(jax.jit, static_argnames=("num_envs", "width", "prioritised"))
+def filled(steps: replay.Steps, num_envs: int, width: int, prioritised: bool) -> replay.Ring:
+    """A ring with these steps, and their returns."""
+    ring = replay.init((width,), jnp.float32, num_envs, 2 * len(steps.action), prioritised=prioritised)
+    return replay.fill_returns(replay.extend(ring, steps), DISCOUNT)
 
 
-def numpy_head(head: Any, x: np.ndarray) -> np.ndarray:
-    def stream(layers: Any) -> np.ndarray:
-        return dense(layers.out, np.maximum(dense(layers.hidden, x), 0))
-
-    advantage = stream(head.advantage).reshape(*x.shape[:-1], ACTIONS, -1)
-    if head.value is None:
-        return advantage
-    return stream(head.value)[..., None, :] + advantage - advantage.mean(-2, keepdims=True)
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    x = np.exp(x - x.max(-1, keepdims=True))
-    return x / x.sum(-1, keepdims=True)
-
-
-def distributions(params: Any, agent: Any, x: np.ndarray, taus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What a network says, for every base alike: values [B, A, S] and their probabilities."""
-    for layer in params.torso.layers:
-        x = np.maximum(dense(layer, x), 0)
-    if hasattr(agent, "cosines"):
-        cosines = np.cos(np.pi * np.arange(1, agent.cosines + 1) * np.asarray(taus, np.float64)[..., None])
-        embedded = np.maximum(dense(params.embedding, cosines), 0)
-        values = numpy_head(params.head, x[:, None] * embedded)[..., 0].swapaxes(1, 2)
-        return values, np.full(values.shape, 1 / values.shape[-1])
-    numbers = numpy_head(params.head, x)
-    if hasattr(agent, "atoms"):
-        return np.broadcast_to(np.linspace(agent.vmin, agent.vmax, agent.atoms), numbers.shape), softmax(numbers)
-    return numbers, np.ones(numbers.shape)
-
-
-def projected(atoms: np.ndarray, probabilities: np.ndarray, agent: Any) -> np.ndarray:
-    """Atom by atom: to the neighbour below and the neighbour above (Alg. 1 of Bellemare et al., 2017)."""
-    result = np.zeros(agent.atoms)
-    for atom, probability in zip(atoms, probabilities, strict=True):
-        place = (np.clip(atom, agent.vmin, agent.vmax) - agent.vmin) / (agent.vmax - agent.vmin) * (agent.atoms - 1)
-        below = int(np.floor(place))
-        result[below] += probability * (below + 1 - place)
-        if place > below:
-            result[below + 1] += probability * (place - below)
-    return result
-
-
-def fractions(agent: Any, key: Any) -> dict[str, np.ndarray]:
-    """The fractions that an update of IQN draws from this key: nothing here but the order of its splits."""
-
-    def uniform(key: Any, number: int) -> np.ndarray:
-        return np.asarray(jax.random.uniform(jax.random.split(key)[0], (BATCH, number)))
-
-    look_key, loss_key = jax.random.split(jax.random.fold_in(key, LEARNING))
-    here, after = jax.random.split(jax.random.split(look_key)[0])
-    loss_key, choice_key = jax.random.split(jax.random.split(loss_key, 1)[0])
-    return {
-        "here": uniform(here, agent.action_quantiles),
-        "after": uniform(after, agent.target_quantiles + agent.action_quantiles),
-        "loss": uniform(loss_key, agent.quantiles),
-        "choice": uniform(choice_key, agent.action_quantiles),
-    }
-
-
-def transition(ring: Any, row: int, slot: int, n_step: int) -> tuple[float, float, np.ndarray]:
-    """Reward, discount and next observation of one transition, step by step along the ring."""
-    reward = 0.0
-    for step in range(n_step):
-        reward += DISCOUNT**step * float(ring.reward[row, slot + step])
-        end = ring.end[row, slot + step]
-        if end != replay.GOES_ON:
-            break
-    left = 0.0 if end == replay.TERMINATED else DISCOUNT ** (step + 1)
-    return reward, left, ring.observation[row, slot + step + 1].astype(np.float64)
-
-
-def expected_update(learner: Learner, state: LearnerState, ring: Any, drawn: Any, key: Any) -> Any:
-    """The loss of each transition, its slope on what the head says [B, A, numbers], and some of the way there."""
-    agent: Any = learner.agent
-    ring, drawn = jax.tree.map(np.asarray, (ring, drawn))
-    row, slot, action, i = drawn.slots.row, drawn.slots.slot, drawn.batch.action, np.arange(BATCH)
-    n_step = learner.sampling.n_step
-    steps = [transition(ring, *at, n_step) for at in zip(row, slot, strict=True)]
-    reward, left, after = (np.array(column) for column in zip(*steps, strict=True))
-    x, g = ring.observation[row, slot].astype(np.float64), ring.returns[row, slot].astype(np.float64)
-    taus = fractions(agent, key) if hasattr(agent, "cosines") else dict.fromkeys(("here", "after", "loss", "choice"))
-
-    def q_values(params: Any, x: np.ndarray, which: str) -> np.ndarray:
-        values, probabilities = distributions(params, agent, x, taus[which])
-        return (values * probabilities).sum(-1)
-
-    # The rule's bonus.
-    q = q_values(state.target, x, "here")
-    best, taken = q.max(1), q[i, action]
-    policy_here = softmax(q / TAU)[i, action]
-    bonus = {
-        "bellman": np.zeros(BATCH),
-        "sail": ALPHA * np.clip(np.maximum(g, taken) - best, -1, 1),
-        "munchausen": ALPHA * np.clip(TAU * np.log(policy_here), -1, 0),
-    }[learner.rule.name]
-
-    # The target: a distribution over returns, shifted by the bonus.
-    values, probabilities = distributions(state.target, agent, after, taus["after"])
-    q_after = (values * probabilities).sum(-1)
-    if hasattr(agent, "cosines"):
-        values, others = np.split(values, [agent.target_quantiles], axis=-1)
-        probabilities, q_after = np.full(values.shape, 1 / agent.target_quantiles), others.mean(-1)
-    choice = (q_values(state.params, after, "choice") if agent.double else q_after).argmax(1)
-    if learner.rule.name == "munchausen":
-        policy = softmax(q_after / TAU)[..., None]
-        values = values - TAU * np.log(policy)
-        if hasattr(agent, "atoms"):  # a mixture: each action's atoms by themselves
-            values, probabilities = values.reshape(BATCH, -1), (policy * probabilities).reshape(BATCH, -1)
-        else:
-            values, probabilities = (policy * values).sum(1), probabilities[:, 0]
-    else:
-        values, probabilities = values[i, choice], probabilities[i, choice]
-    values = (reward + bonus)[:, None] + left[:, None] * values
-
-    # The loss, and how it changes with what the online network says about the action taken.
-    said, said_probabilities = (x[i, action] for x in distributions(state.params, agent, x, taus["loss"]))
-    if hasattr(agent, "atoms"):
-        target = np.array([projected(*one, agent) for one in zip(values, probabilities, strict=True)])
-        losses, slope = -(target * np.log(said_probabilities)).sum(1), said_probabilities - target
-    else:
-        error = values[:, None, :] - said[..., None]
-        below = np.abs((taus["loss"][..., None] if hasattr(agent, "cosines") else 0) - (error < 0))
-        weight = below if hasattr(agent, "cosines") else np.ones(error.shape)
-        huber = np.where(np.abs(error) <= 1, 0.5 * error**2, np.abs(error) - 0.5)
-        losses = (weight * huber).mean(2).sum(1)
-        slope = -(weight * np.clip(error, -1, 1)).mean(2).sum(1)[:, None]
-    slopes = np.zeros((BATCH, ACTIONS, slope.shape[1]))
-    slopes[i, action] = slope
-    if agent.dueling:
-        slopes -= slopes.mean(1, keepdims=True)
-    return losses, slopes, bonus, q_after.argmax(1) != choice
-
-
+@cache
 def some_ring(prioritised: bool = False) -> replay.Ring:
     """Random steps with short episodes: some that died, some cut off, some that still run."""
     random, shape = np.random.default_rng(0), (100, 4)
     end = random.random(shape)
     steps = replay.Steps(
-        observation=jnp.array(random.normal(size=(*shape, WIDTH)), jnp.float32),
-        action=jnp.array(random.integers(ACTIONS, size=shape), jnp.int32),
-        reward=jnp.array(random.normal(size=shape) / 2, jnp.float32),
-        terminated=jnp.array(end < 0.04),
-        truncated=jnp.array(end > 0.96),
-        next_observation=jnp.array(random.normal(size=(*shape, WIDTH)), jnp.float32),
-        age=jnp.zeros(shape, jnp.int32),
+        observation=random.normal(size=(*shape, WIDTH)).astype(np.float32),
+        action=random.integers(ACTIONS, size=shape, dtype=np.int32),
+        reward=random.normal(size=shape).astype(np.float32) / 2,
+        terminated=end < 0.04,
+        truncated=end > 0.96,
+        next_observation=random.normal(size=(*shape, WIDTH)).astype(np.float32),
+        age=np.zeros(shape, np.int32),
     )
-    ring = replay.extend(replay.init((WIDTH,), jnp.float32, 4, 200, prioritised=prioritised), steps)
+    ring = filled(steps, 4, WIDTH, prioritised)
     if ring.priority is not None:
-        ring = ring._replace(priority=ring.priority * jnp.array(random.lognormal(size=(4, 200)), jnp.float32))
-    return replay.fill_returns(ring, DISCOUNT)
+        ring = ring._replace(priority=ring.priority * random.lognormal(size=(4, 200)).astype(np.float32))
+    return ring
 
 
 def learner_of(name: str, num_actions: int, width: int, **sections: Any) -> tuple[Learner, Config]:
@@ -213,14 +86,31 @@ def before_an_update(name: str, **sections: Any) -> tuple[Learner, LearnerState]
     """A learner whose online and target networks are strangers, and whose steps are its gradients."""
     learner, _ = learner_of(name, ACTIONS, WIDTH, **sections)
     learner = dataclasses.replace(learner, optimiser=optax.sgd(RATE))
-    state = learner.init(jax.random.key(1))
-    return learner, state._replace(target=learner.init(jax.random.key(2)).params)
+    init = Compiled(learner).init
+    return learner, init(jax.random.key(1))._replace(target=init(jax.random.key(2)).params)
 
 
-def drawn_from(ring: replay.Ring, learner: Learner, key: Any) -> tuple[Any, Any]:
-    """The transitions of one update, and their states."""
-    drawn = learner.draw(ring, key, 1)
-    return drawn, replay.gather_frames(ring.observation, drawn.places)
+class Compiled:
+    """A round of updates in pieces, as the host loop has it. What agents have in common is compiled once for all."""
+
+    def __init__(self, learner: Learner, num_updates: int = 1) -> None:
+        def draw(ring: replay.Ring, key: Any) -> Any:
+            drawn = learner.draw(ring, key, num_updates)
+            return drawn, replay.gather_frames(ring.observation, drawn.places)
+
+        def init(key: Any) -> LearnerState:
+            # As after an update: a weak type (jax's, of Python's numbers) would have everything compiled once more.
+            return jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), learner.init(key))
+
+        self.init, self.draw = jax.jit(init), jax.jit(draw)
+        self.learn = jax.jit(lambda state, drawn, states, key: learner.learn(state, drawn, states, key, num_updates))
+        self.reprioritise, self.q_values = jax.jit(learner.reprioritise), jax.jit(learner.agent.q_values)
+
+
+def change(before: LearnerState, after: LearnerState) -> np.ndarray:
+    """Of the biases of the head."""
+    old, new = (np.asarray(state.params.head.advantage.out.bias, np.float64) for state in (before, after))
+    return new - old
 
 
 @pytest.mark.parametrize(
@@ -241,20 +131,21 @@ def drawn_from(ring: replay.Ring, learner: Learner, key: Any) -> tuple[Any, Any]
 def test_one_update_is_what_numpy_says(name: str, n_step: int, parts: dict[str, bool]) -> None:
     learner, state = before_an_update(name, agent=parts, replay={"n_step": n_step})
     ring, key = some_ring(), jax.random.key(7)
-    drawn, states = drawn_from(ring, learner, key)
-    after, losses, diagnostics = jax.jit(learner.learn, static_argnums=4)(state, drawn, states, key, 1)
-    expected, slopes, bonus, disagree = expected_update(learner, state, ring, drawn, key)
-    np.testing.assert_allclose(losses, expected, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(diagnostics.bonus, bonus.mean(), rtol=1e-4, atol=1e-6)
-    # The gradient on the biases of the head is that of what it says.
-    old, new = (np.asarray(params.head.advantage.out.bias, np.float64) for params in (state.params, after.params))
-    np.testing.assert_allclose(new - old, -RATE * slopes.mean(0).ravel(), rtol=1e-3, atol=1e-6)
-    # The case must not be trivial: bonuses on both sides of the clip, ends of all kinds, choices that matter.
-    assert np.abs(slopes.mean(0)).max() > 1e-3 and expected.std() > 1e-3
-    assert ("-" in name) == bool(np.abs(bonus).max() > 0.05)
+    compiled = Compiled(learner)
+    drawn, states = compiled.draw(ring, key)
+    after, losses, diagnostics = compiled.learn(state, drawn, states, key)
+    expected = expected_update(learner, state, ring, drawn, key)
+    np.testing.assert_allclose(losses, expected.losses, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(diagnostics.bonus, expected.bonus.mean(), rtol=1e-4, atol=1e-6)
+    # The gradient on the biases of the head is that on what it says.
+    gradient = expected.slopes.mean(0).ravel()
+    np.testing.assert_allclose(change(state, after), -RATE * gradient, rtol=1e-3, atol=1e-6)
+    # The case must not be trivial: bonuses that matter, ends and none, and choices that are another network's.
+    assert np.abs(gradient).max() > 1e-3 and expected.losses.std() > 1e-3
+    assert ("-" in name) == bool(np.abs(expected.bonus).max() > 0.05)
     left = np.asarray(drawn.batch.discount)
     assert (left == 0).any() and np.isclose(left, DISCOUNT**n_step).any()
-    assert disagree.mean() > 0.2 if parts.get("double") else not disagree.any()
+    assert expected.disagree.mean() > 0.2 if parts.get("double") else not expected.disagree.any()
 
 
 # Prioritised replay ---------------------------------------------------------------------------------------------------
@@ -263,9 +154,9 @@ def test_one_update_is_what_numpy_says(name: str, n_step: int, parts: dict[str, 
 def test_the_gradient_is_that_of_the_importance_weighted_mean_loss() -> None:
     learner, state = before_an_update("sail-rainbow")
     ring, key = some_ring(prioritised=True), jax.random.key(3)
-    drawn, _ = drawn_from(ring, learner, key)
+    drawn, _ = Compiled(learner).draw(ring, key)
     after, _, diagnostics = jax.jit(learner.update, static_argnums=3)(state, ring, key, 1)
-    losses, slopes, _, _ = expected_update(learner, state, ring, drawn, key)
+    expected = expected_update(learner, state, ring, drawn, key)
 
     # (N P(i))^-0.5 over its maximum, with N and P from the whole ring.
     may = np.asarray(replay.eligible(ring, n_step=3))
@@ -274,24 +165,18 @@ def test_the_gradient_is_that_of_the_importance_weighted_mean_loss() -> None:
     weight = (may.sum() * chance) ** -0.5
     weight /= weight.max()
     assert weight.min() < 0.5, "the weights must matter"
-    old, new = (np.asarray(params.head.advantage.out.bias, np.float64) for params in (state.params, after.params))
-    gradient = (weight[:, None, None] * slopes).mean(0).ravel()
-    np.testing.assert_allclose(new - old, -RATE * gradient, rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(diagnostics.loss, losses.mean(), rtol=1e-4)
+    gradient = (weight[:, None, None] * expected.slopes).mean(0).ravel()
+    np.testing.assert_allclose(change(state, after), -RATE * gradient, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(diagnostics.loss, expected.losses.mean(), rtol=1e-4)
 
 
 def test_after_a_round_priorities_are_the_roots_of_its_losses() -> None:
     learner, state = before_an_update("sail-rainbow")
     ring, key, num_updates = some_ring(prioritised=True), jax.random.key(4), 6
-
-    @jax.jit
-    def both(state: LearnerState, ring: Any) -> Any:
-        drawn = learner.draw(ring, key, num_updates)
-        states = replay.gather_frames(ring.observation, drawn.places)
-        losses = learner.learn(state, drawn, states, key, num_updates)[1]
-        return drawn.slots, losses, learner.update(state, ring, key, num_updates)[1]
-
-    slots, losses, changed = both(state, ring)
+    compiled = Compiled(learner, num_updates)
+    drawn, states = compiled.draw(ring, key)
+    slots, (_, losses, _) = drawn.slots, compiled.learn(state, drawn, states, key)
+    _, changed, _ = jax.jit(learner.update, static_argnums=3)(state, ring, key, num_updates)
     expected = np.array(ring.priority, np.float64)
     for row, slot, loss in zip(*map(np.asarray, (slots.row, slots.slot, losses)), strict=True):
         expected[row, slot] = (float(loss) + 1e-10) ** 0.5  # what was drawn twice has its later loss
@@ -377,7 +262,7 @@ def test_curiosity_of_scale_zero_changes_no_bit(base: str) -> None:
 def test_curiosity_of_scale_zero_changes_no_bit_of_the_host_loop() -> None:
     def played(name: str, **rnd: Any) -> Any:
         learning = {"num_envs": 4, "starts": 100, "target_period": 100, "batch_size": 16, "max_block": 20}
-        overrides = {"steps": 600, "agent": {"hidden": (16,)}, "replay": {"capacity": 600}, "learning": learning}
+        overrides = {"steps": 600, "agent": {"hidden": (16,)}, "replay": {"capacity": 2000}, "learning": learning}
         program = HostProgram(make_config("gym:CartPole-v1", name, {**overrides, "rnd": rnd}))
         try:
             return program.advance(program.init(), 0, 600).state
@@ -387,7 +272,9 @@ def test_curiosity_of_scale_zero_changes_no_bit_of_the_host_loop() -> None:
     without, curious = played("sail-dqn"), played("sail-dqn+rnd", scale=0.0)
     assert_same_bits(without.learner, curious.learner._replace(curiosity=None))
     assert_same_bits(without.ring, curious.ring._replace(intrinsic=None))
-    assert np.asarray(curious.learner.curiosity.errors.number)[0] == 600
+    ring = jax.tree.map(lambda x: np.asarray(x[0]), curious.ring)
+    steps = sum((end[:size] != replay.CLOSING).sum() for end, size in zip(ring.end, ring.size, strict=True))
+    assert np.asarray(curious.learner.curiosity.errors.number)[0] == steps >= 600  # each was looked at once
 
 
 def test_a_prioritised_seed_does_not_depend_on_its_neighbours() -> None:
@@ -405,10 +292,11 @@ def test_a_prioritised_seed_does_not_depend_on_its_neighbours() -> None:
 
 PROBES = ("probe-constant", "probe-discount", "probe-observation", "probe-action", "probe-chain")
 WIDEST, ENVS, STEPS = 6, 4, 200
+RATES = {"dqn": 2e-3, "c51": 5e-3, "iqn": 1e-2, "rainbow": 5e-3, "full-rainbow": 5e-3}
 
 
 @cache
-def experience(probe: str) -> replay.Steps:
+def ring_of(probe: str, prioritised: bool) -> replay.Ring:
     """Random steps. All probes' observations are padded to one width, so that one compiled learner takes them all."""
     env: Any = envs.make(probe)
 
@@ -425,50 +313,51 @@ def experience(probe: str) -> replay.Steps:
         return jax.tree.map(lambda a, b: jnp.where(ended, a, b), jax.vmap(env.reset)(keys), after), steps
 
     keys = jax.random.split(jax.random.key(2), (STEPS, ENVS))
-    actions = jnp.array(np.random.default_rng(3).integers(2, size=(STEPS, ENVS)), jnp.int32)
-    return jax.jit(lambda states: lax.scan(one_step, states, (actions, keys))[1])(jax.vmap(env.reset)(keys[0]))
+    actions = np.random.default_rng(3).integers(2, size=(STEPS, ENVS), dtype=np.int32)
+    steps = jax.jit(lambda keys: lax.scan(one_step, jax.vmap(env.reset)(keys[0]), (actions, keys))[1])(keys)
+    return filled(steps, ENVS, WIDEST, prioritised)
 
 
-def learned_values(name: str, rate: float, **sections: Any) -> Callable[[str, int], Any]:
+def learned_values(rule: str, base: str, **sections: Any) -> Callable[[str, int], Any]:
     """A function from a probe and a number of rounds to what an agent has learned: q_values of its observations."""
-    rule = {"alpha": 0.25, "tau": TAU}
-    agent = {"hidden": (32,), "loss": "squared", "target_quantiles": 8, "action_quantiles": 8}
-    optimiser = {"learning_rate": rate}
-    learner, config = learner_of(name, 2, WIDEST, agent=agent, rule=rule, optimiser=optimiser, **sections)
-
-    @jax.jit
-    def learn(ring: replay.Ring, num_rounds: int) -> Any:
-        def one_round(i: Any, carry: Any) -> Any:
-            state, ring, _ = learner.update(*carry, jax.random.fold_in(jax.random.key(5), i), 8)
-            return state._replace(target=state.params), ring
-
-        return lax.fori_loop(0, num_rounds, one_round, (learner.init(jax.random.key(4)), ring))[0].params
+    sections["agent"] = {"hidden": (32,), "loss": "squared", "target_quantiles": 8, "action_quantiles": 8}
+    # With its usual eps Adam's steps stay as long as ever when gradients vanish, and a network that is right wanders.
+    sections["optimiser"] = {"learning_rate": RATES[base], "eps": 1e-3}
+    sections["rule"] = {"alpha": 0.25, "tau": TAU}
+    learner, config = learner_of(names.join(rule, base), 2, WIDEST, **sections)
+    compiled = Compiled(learner, num_updates=8)
 
     def values(probe: str, num_rounds: int) -> Any:
-        ring = replay.init((WIDEST,), jnp.float32, ENVS, 2 * STEPS, prioritised=config.replay.prioritised)
-        ring = replay.fill_returns(replay.extend(ring, experience(probe)), DISCOUNT)
+        ring = ring_of(probe, config.replay.prioritised)
+        state = compiled.init(jax.random.key(4))
+        for key in jax.random.split(jax.random.key(5), num_rounds):
+            drawn, states = compiled.draw(ring, key)
+            state, losses, _ = compiled.learn(state, drawn, states, key)
+            state, ring = state._replace(target=state.params), compiled.reprioritise(ring, drawn.slots, losses)
         seen = [observation for observation, _ in envs.make(probe).optimal_values(DISCOUNT)]  # type: ignore[attr-defined]
-        wide = jnp.array([observation + [0.0] * (WIDEST - len(observation)) for observation in seen])
-        return np.asarray(learner.agent.q_values(learn(ring, num_rounds), wide))
+        wide = np.zeros((WIDEST, WIDEST), np.float32)
+        for i, observation in enumerate(seen):
+            wide[i, : len(observation)] = observation
+        return np.asarray(compiled.q_values(state.params, wide))[: len(seen)]
 
     return values
 
 
-@pytest.mark.parametrize("base", ["dqn", "c51", "iqn", "rainbow", "full-rainbow"])
+@pytest.mark.parametrize("base", RATES)
 def test_every_base_learns_the_known_values(base: str) -> None:
     # More steps would mix in the values of the policy that acted, which was random. Three are in the test below.
-    values = learned_values(base, 5e-3, replay={"n_step": 1})
+    values = learned_values("bellman", base, replay={"n_step": 1})
     for probe in PROBES:
         known = [q for _, q in envs.make(probe).optimal_values(DISCOUNT)]  # type: ignore[attr-defined]
-        learned = values(probe, 200 if probe == "probe-chain" else 100)
+        learned = values(probe, 150 if probe == "probe-chain" else 60)
         np.testing.assert_allclose(learned, known, atol=0.05, err_msg=probe)
 
 
 @pytest.mark.parametrize("rule", ["al", "sail", "strsil", "munchausen"])
-@pytest.mark.parametrize("base", ["dqn", "c51", "iqn", "rainbow", "full-rainbow"])
+@pytest.mark.parametrize("base", RATES)
 def test_every_base_learns_the_known_values_of_every_rule(base: str, rule: str) -> None:
     """With alpha = 1/4 the bonus of the wrong action, worth -1 beside 1, has a fixed point that is easily found."""
-    values = learned_values(f"{rule}-{base}", 1e-2)
+    values = learned_values(rule, base)
     wrong = {
         "al": -5 / 3,  # q = -1 + (q - 1) / 4
         "sail": -1.25,  # G = -1 and V = 1, and their difference is clipped at -1

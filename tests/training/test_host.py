@@ -403,8 +403,12 @@ def test_the_target_network_is_copied_when_it_is_due() -> None:
     assert_same_bits(trained.state.learner.params, trained.state.learner.target)
     later = Trained(tiny(learning={"target_period": 600}), 800)
     fresh = later.program.device.init().learner
-    assert not np.array_equal(later.state.learner.params.head.weight, later.state.learner.target.head.weight)
-    assert not np.array_equal(later.state.learner.target.head.weight, fresh.target.head.weight)
+    assert not np.array_equal(
+        later.state.learner.params.head.advantage.out.weight, later.state.learner.target.head.advantage.out.weight
+    )
+    assert not np.array_equal(
+        later.state.learner.target.head.advantage.out.weight, fresh.target.head.advantage.out.weight
+    )
 
 
 # Bits -----------------------------------------------------------------------------------------------------------------
@@ -454,7 +458,7 @@ def test_a_seed_does_not_depend_on_its_neighbour(together: Trained) -> None:
     for name in ("action", "end", "age", "observation"):
         np.testing.assert_array_equal(getattr(alone.ring(), name), getattr(together.ring(1), name), err_msg=name)
     mine, theirs = alone.state.learner.params, together.state.learner.params
-    assert not np.array_equal(*np.asarray(theirs.head.weight))
+    assert not np.array_equal(*np.asarray(theirs.head.advantage.out.weight))
     for x, y in zip(jax.tree.leaves(mine), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(x[0], y[1], rtol=1e-4, atol=1e-6)
 
@@ -650,7 +654,7 @@ def learned(name: str, **changes: Any) -> Trained:
 
 def values_of(trained: Trained, observations: Any) -> Any:
     params = jax.tree.map(lambda x: x[0], trained.state.learner.params)
-    return np.asarray([params(np.asarray(one, np.float32).ravel()) for one in observations])
+    return np.asarray([params(np.asarray(one, np.float32).ravel())[:, 0] for one in observations])
 
 
 def test_a_cut_off_episode_is_bootstrapped_from_its_end() -> None:
@@ -729,6 +733,10 @@ def test_the_episodes_of_an_evaluation_are_the_first_of_each_environment(
     assert made[-1].num_envs == 16 and sorted(scores.length.tolist()) == sorted(expected)
 
 
+def last_bias(params: Any) -> Any:
+    return params.head.advantage.out.bias
+
+
 def test_success_is_gymnasiums() -> None:
     """The mean return has reached the threshold. A network that always says 1 gets 3 a step."""
     gymnasium.register("sail-host/Counter-v0", entry_point=Counter, reward_threshold=12.0)
@@ -737,7 +745,7 @@ def test_success_is_gymnasiums() -> None:
             overrides = tiny_overrides(env={"kwargs": {"lengths": lengths}})
             program = HostProgram(make_config("gym:sail-host/Counter-v0", "dqn", overrides))
             zeros = jax.tree.map(lambda x: 0 * x, program.device.init().learner.params)
-            params = eqx.tree_at(lambda net: net.head.bias, zeros, zeros.head.bias.at[:, 1].set(1.0))
+            params = eqx.tree_at(last_bias, zeros, last_bias(zeros).at[:, 1].set(1.0))
             scores = program.evaluate(params, 0, epsilon=0.0, episodes=4)[0]
             np.testing.assert_array_equal(scores.returns, 3 * scores.length)
             assert scores.success.tolist() == [solved] * 4, lengths

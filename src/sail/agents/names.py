@@ -39,7 +39,10 @@ class Base:
         if callable(self.make):
             return self.make
         module, _, name = self.make.partition(":")
-        found: Callable[..., Any] = getattr(import_module(module), name)
+        try:
+            found: Callable[..., Any] = getattr(import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise BadInputError(f"What makes the agent, '{self.make}', cannot be imported: {error}.") from None
         return found
 
 
@@ -92,6 +95,8 @@ def register(name: str, base: Base) -> None:
         raise BadInputError(f"There is a base agent '{name}' already.")
     if not isinstance(base, Base):
         raise BadInputError(f"The agent '{name}' must be a sail.Base, not a {type(base).__name__}.")
+    if not isinstance(base.settings, Mapping):
+        raise BadInputError(f"The settings of the agent '{name}' must be a mapping of sections.")
     if any(name.startswith(f"{rule}-") for rule in rules.known()):
         raise BadInputError(f"'{name}' would be taken for a rule and a base: name the agent otherwise.")
     BASES[name] = base
@@ -99,13 +104,16 @@ def register(name: str, base: Base) -> None:
 
 def parse(name: str) -> Name:
     """`sail-dqn` to its rule and its base; a base alone is the Bellman rule."""
-    plain = name.removesuffix(CURIOUS)
-    if plain not in all_names():
-        raise unknown_name("agent", name, all_names())
-    if plain in bases():
-        return Name("bellman", plain, plain != name)
-    rule = next(rule for rule in rules.known() if plain.startswith(f"{rule}-") and plain[len(rule) + 1 :] in bases())
-    return Name(rule, plain[len(rule) + 1 :], plain != name)
+    plain = str(name).removesuffix(CURIOUS)
+    # Other packages are asked only for what is not here, so that a broken one stops nobody else's run.
+    for known_bases, known_rules in ((lambda: BASES, lambda: rules.RULES), (bases, rules.known)):
+        if plain in known_bases():
+            return Name("bellman", plain, plain != name)
+        for rule in known_rules():
+            rest = plain.removeprefix(f"{rule}-")
+            if rule != "bellman" and rest != plain and rest in known_bases():
+                return Name(rule, rest, plain != name)
+    raise unknown_name("agent", name, all_names())
 
 
 def join(rule: str, base: str, curious: bool = False) -> str:

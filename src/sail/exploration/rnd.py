@@ -20,7 +20,7 @@ from jax import Array
 from sail import convolution
 from sail.networks import Dense
 
-LEAK = 0.01  # slope of a leaky ReLU below zero
+LEAK = 0.2  # slope of a leaky ReLU below zero: TensorFlow's default, which the public code has
 FURTHEST = 5.0  # deviations from the mean at which a whitened pixel is clipped
 
 
@@ -58,7 +58,7 @@ class Moments(NamedTuple):
 
 
 class Embedding(eqx.Module):
-    """Convolutions or a dense layer, and dense layers after it: all but the last with a leaky ReLU."""
+    """Convolutions or a dense layer with a leaky ReLU, and dense layers after it: all but the last with a ReLU."""
 
     seen: Any
     layers: tuple[Dense, ...]
@@ -69,7 +69,7 @@ class Embedding(eqx.Module):
         if isinstance(self.seen, Dense):
             x = jax.nn.leaky_relu(x, LEAK)
         for layer in self.layers[:-1]:
-            x = jax.nn.leaky_relu(layer(x), LEAK)
+            x = jax.nn.relu(layer(x))
         return self.layers[-1](x.astype(jnp.float32))
 
 
@@ -92,7 +92,6 @@ class RND:
     scale: float
     features: int = 512
     learning_rate: float = 1e-4
-    precision: str = "float32"
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -147,9 +146,8 @@ class RND:
             seen: Any = Dense(math.prod(self.frame_shape), inputs, seen_key, "orthogonal")
         else:
             inputs = convolution.num_features(self._image_shape, self.kind)
-            seen = convolution.ConvTorso(
-                self._image_shape, self.kind, seen_key, self.precision, "orthogonal", leak=LEAK
-            )
+            # In float32: the bonus is a small difference, and rounding must not look like news.
+            seen = convolution.ConvTorso(self._image_shape, self.kind, seen_key, "float32", "orthogonal", leak=LEAK)
         sizes = (inputs, *[self.features] * num_layers)
         layers = [Dense(sizes[i], sizes[i + 1], one, "orthogonal") for i, one in enumerate(keys)]
         return Embedding(seen, tuple(layers))

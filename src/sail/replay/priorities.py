@@ -62,7 +62,7 @@ def importance(priority: Array, exponent: float) -> Array:
 def reprioritise(ring: Ring, row: Array, slot: Array, loss: Array, exponent: float) -> Ring:
     """The ring with new priorities at these places [N]. Where a place comes twice, the later one counts."""
     assert ring.priority is not None and ring.top is not None
-    priority = (loss + LEAST) ** exponent
+    priority = (jnp.maximum(loss, 0) + LEAST) ** exponent
     order = jnp.arange(1, row.size + 1)
     last = jnp.zeros(ring.priority.shape, jnp.int32).at[row, slot].max(order)
     row = jnp.where(last[row, slot] == order, row, ring.priority.shape[0])  # outside the ring: dropped

@@ -102,6 +102,8 @@ class HostProgram:
         self._taken[:] = step - refill
         self._start(step)
         self._collect(step, epsilon_step=step)
+        # What does not count does not count for curiosity either.
+        self._live = self._live._replace(learner=saved.learner)
         self._taken[:] = step
         self._episodes = []
         self._scores[:] = 0.0

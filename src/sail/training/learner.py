@@ -18,7 +18,7 @@ from sail.agents.base import Agent, Params
 from sail.exploration import RND, Curiosity
 from sail.settings import ReplaySettings, RuleSettings
 
-CURIOSITY, LEARNING = 0xC0, 0x1E  # what a key is folded with, beside its own use
+CURIOSITY, DRAWING, LEARNING = 0xC0, 0xD1, 0x1E  # what a key is folded with for each of its uses
 
 
 class LearnerState(NamedTuple):
@@ -105,7 +105,7 @@ class Learner:
         sampling = self.sampling
         slots = replay.sample(
             ring,
-            key,
+            jax.random.fold_in(key, DRAWING),
             num_updates * self.batch_size,
             n_step=sampling.n_step,
             finished_only=sampling.finished_only,

@@ -216,20 +216,20 @@ class OnDeviceProgram:
         """K steps of every environment with the parameters as they are."""
         config, num_envs = self.config, self.config.learning.num_envs
         shape = (config.block_steps // num_envs, num_envs)
-        coin_key, action_key, env_key = jax.random.split(key, 3)
+        coin_key, action_key, env_key, agent_key = jax.random.split(key, 4)
         first_steps = step + num_envs * jnp.arange(shape[0])
         inputs = (
             epsilon_of(config, first_steps),
             jax.random.uniform(coin_key, shape),
             (jax.random.bits(action_key, shape) % self.env.num_actions).astype(jnp.int32),
             jax.random.split(env_key, (*shape, 2)),
-            jax.random.split(jax.random.fold_in(key, 1), shape[0]) if self.agent.is_random else None,
+            jax.random.split(agent_key, shape[0]) if self.agent.is_random else None,
         )
 
         def one_step(walkers: Walkers, inputs: Any) -> Any:
-            epsilon, coin, random_action, keys, agent_key = inputs
+            epsilon, coin, random_action, keys, key = inputs
             observation = jax.vmap(self.env.observe)(walkers.state)
-            q = self.agent.q_values(params, self.agent.prepare(observation), agent_key)
+            q = self.agent.q_values(params, self.agent.prepare(observation), key)
             action = epsilon_greedy(q, epsilon, coin, random_action)
             state, outcome = jax.vmap(self.env.step)(walkers.state, action, keys[:, 0])
             ended = outcome.terminated | outcome.truncated

@@ -138,8 +138,9 @@ def make_curiosity(config: Config, agent: Agent) -> RND | None:
         return None
     torso = agent.torso
     frame_shape = torso.observation_shape[1:] if config.stack > 1 else torso.observation_shape
-    features = config.rnd.features or (64 if torso.kind == "mlp" else 512)
-    return RND(frame_shape, torso.kind, config.rnd.scale, features, config.rnd.learning_rate, torso.precision)
+    kind = torso.kind if len(frame_shape) >= 2 else "mlp"
+    features = config.rnd.features or (64 if kind == "mlp" else 512)
+    return RND(frame_shape, kind, config.rnd.scale, features, config.rnd.learning_rate)
 
 
 def make_learner(config: Config, agent: Agent) -> Learner:
@@ -158,7 +159,8 @@ def make_learner(config: Config, agent: Agent) -> Learner:
         batch_size=config.learning.batch_size,
         stack=config.stack,
         curiosity=make_curiosity(config, agent),
-        in_parts=has_convolutions and (backend == "cpu" or agent.is_wide),
+        # A noisy network must not have the same noise for a whole round.
+        in_parts=agent.noisy or (has_convolutions and (backend == "cpu" or agent.is_wide)),
         unroll=5 if has_convolutions and backend != "cpu" else 1,
     )
 
