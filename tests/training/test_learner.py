@@ -82,7 +82,7 @@ def test_one_update_is_what_numpy_says(experience: tuple[OnDeviceProgram, Any, A
     for a, b in zip(jax.tree.leaves(ring), jax.tree.leaves(same_ring), strict=True):
         np.testing.assert_array_equal(a, b)  # without priorities, learning leaves the ring alone
 
-    slots = replay.sample(ring, key, 64, n_step=n_step)
+    slots = replay.sample(ring, jax.random.fold_in(key, DRAWING), 64, n_step=n_step)
     batch = jax.tree.map(np.asarray, replay.gather(ring, slots, discount=DISCOUNT, n_step=n_step))
     q = numpy_q(learner_state.params, batch.observation.astype(np.float64))
     qt = numpy_q(learner_state.target, batch.observation.astype(np.float64))
@@ -129,7 +129,7 @@ def test_a_round_of_updates_is_the_updates_one_by_one() -> None:
     learner = dataclasses.replace(learner, rule=RuleSettings(name="sail"))
     chunked, _, _ = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, num)
 
-    slots = replay.sample(ring, key, num * 32)
+    slots = replay.sample(ring, jax.random.fold_in(key, DRAWING), num * 32)
     one_by_one = learner_state
     for i in range(num):
         part = replay.Slots(slots.row[i * 32 : (i + 1) * 32], slots.slot[i * 32 : (i + 1) * 32], slots.any)
