@@ -16,6 +16,7 @@ from sail import replay
 from sail.config import make_config
 from sail.rules import RULES
 from sail.settings import RuleSettings
+from sail.training.learner import DRAWING
 from sail.training.on_device import OnDeviceProgram
 
 DISCOUNT = 0.9
