@@ -821,7 +821,7 @@ def test_bench_says_what_this_machine_can_do(tmp_path: Path, capsys: Any, frames
     assert json.loads(out.read_text()) == result
     limits = {"emulators": result["emulator_limit"], "learner": result["learner_limit"]}
     assert result["binds"] == min(limits, key=lambda name: limits[name]) and min(limits.values()) > 0
-    assert result["achieved"] > 0 and result["updates_per_second"] == round(result["achieved"] / 4)
+    assert result["achieved"] > 0 and abs(result["updates_per_second"] - result["achieved"] / 4) <= 1  # both rounded
     assert result["seeds"] == 2 and result["provenance"]["versions"]
     assert threads() == []
 
