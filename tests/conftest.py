@@ -13,6 +13,10 @@ import pytest
 # Programs are compiled once for all tests and workers of a session, not once for each test that needs them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="sail-tests-"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+# What tests measure is not for `sail study plan`.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sail-tests-cache-")
+# Most of the tests' time is compilation. What users get, the fully optimised programs, is what test_atari_smoke.py runs.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import sail
 

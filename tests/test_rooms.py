@@ -30,12 +30,15 @@ MAY_KNOW = {
     "presets": set(),
     "config": {"agents", "envs", "presets", "rules", "settings"},
     "settings_help": {"config"},
-    "training": {"agents", "analysis", "rules", "replay", "envs", "exploration", "config", "settings"},
+    "bench_store": set(),
+    "training": {"bench_store", "agents", "analysis", "rules", "replay", "envs", "exploration", "config", "settings"},
     "analysis": set(),
     "agent_list": {"agents", "config", "rules"},
     "console": {"analysis", "config"},
     "commands": {"agent_list", "config", "settings_help", "console", "training", "analysis", "envs"},
-    "cli": {"commands", "envs"},
+    "studies": {"agents", "bench_store", "config", "envs", "training"},
+    "study_command": {"studies"},
+    "cli": {"commands", "envs", "study_command"},
     "__init__": {"agents", "config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
@@ -53,7 +56,8 @@ WITHOUT_JAX = [
     "sail.tabular",
 ]
 WITHOUT_JAX += ["sail.envs", "sail.agents.names", "sail.analysis.drawing", "sail.analysis.pictures"]
-WITHOUT_JAX += ["sail.training.run_folder"]
+WITHOUT_JAX += ["sail.training.run_folder", "sail.study_command", "sail.studies.driver", "sail.studies.console"]
+WITHOUT_JAX += ["sail.studies.local", "sail.studies.on_ray", "sail.studies.worker"]
 
 
 def room_of(path: Path) -> str:

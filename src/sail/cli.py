@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from sail import __version__, commands
+from sail import __version__, commands, study_command
 from sail.errors import BadInputError, SailError
 
 SHORT = {"rnd": "rnd.enabled", "n_step": "replay.n_step"}  # settings that have a short name too
@@ -107,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     play.add_argument("--max-steps", type=_count, help="stop recording after so many steps (default: none)")
     draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", commands.draw)
     draw.add_argument("--out", help="image to write (PNG, SVG or PDF)")
+    study_command.add_parser(subparsers, _Parser, EPILOG)
     for sub, what in ((resume, "run"), (evaluate, "run"), (play, "run"), (draw, "run_or_env")):
         sub.add_argument(what, help="run folder" if what == "run" else "run folder, or environment name")
         sub.add_argument("-h", "--help", action="help", help="show this help")

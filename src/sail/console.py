@@ -117,13 +117,17 @@ def print_bench(result: dict[str, Any]) -> None:
     unit = "frames/s" if result["frames_a_step"] > 1 else "steps/s"
     seeds = f", {result['seeds']} seeds together" if result["seeds"] > 1 else ""
     console.print(f"[bold]{result['agent']} on {result['env']}[/bold], {result['device']}{seeds}", soft_wrap=True)
-    console.print(f"  emulators alone  {result['emulator_limit']:>9,} {unit}", soft_wrap=True)
-    console.print(f"  learner alone    {result['learner_limit']:>9,} {unit}", soft_wrap=True)
-    console.print(
-        f"  both together    {result['achieved']:>9,} {unit}, {result['updates_per_second']:,} updates/s: "
-        f"{result['share_of_emulators']:.0%} of the emulators' limit; what binds: {result['binds']}",
-        soft_wrap=True,
-    )
+    together = f"{result['achieved']:>9,} {unit}, {result['updates_per_second']:,} updates/s"
+    if result["emulator_limit"] is None:  # the environment is compiled in
+        console.print(f"  training         {together}", soft_wrap=True)
+    else:
+        console.print(f"  emulators alone  {result['emulator_limit']:>9,} {unit}", soft_wrap=True)
+        console.print(f"  learner alone    {result['learner_limit']:>9,} {unit}", soft_wrap=True)
+        console.print(
+            f"  both together    {together}: {result['share_of_emulators']:.0%} of the emulators' limit; "
+            f"what binds: {result['binds']}",
+            soft_wrap=True,
+        )
     beside = result["device_beside_ring_gib"]
     device = "" if beside is None else f", {beside} GiB beside it on the device"
     console.print(

@@ -13,8 +13,10 @@ MANY_CORES = 8
 
 
 def cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The cores that this process may use: those it is given, or as many of them as SAIL_CORES says."""
+    given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get("SAIL_CORES", "")
+    return min(int(wanted), given) if wanted.isdigit() and int(wanted) > 0 else given
 
 
 def in_idle_class(make: Callable[[], Any]) -> Any:

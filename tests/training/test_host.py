@@ -826,7 +826,14 @@ def test_bench_says_what_this_machine_can_do(tmp_path: Path, capsys: Any, frames
     assert threads() == []
 
 
-def test_bench_is_for_outside_environments(tmp_path: Path, capsys: Any) -> None:
-    assert sail.cli.main(["bench", "kdt"]) == 2
-    assert "has no emulators to measure" in capsys.readouterr().err
+def test_bench_of_a_compiled_environment_has_only_the_whole(tmp_path: Path, capsys: Any) -> None:
+    flags = ["--agent.hidden", "8", "--seconds", "1", "--seeds", "2"]
+    assert sail.cli.main(["bench", "probe-chain", "--json", *flags]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["achieved"] > 0 and result["emulator_limit"] is None and result["seeds"] == 2
+    assert sail.cli.main(["bench", "probe-chain", *flags]) == 0
+    assert "  training " in capsys.readouterr().out
+
+
+def test_bench_writes_only_where_it_can(tmp_path: Path) -> None:
     assert sail.cli.main(["bench", "gym:CartPole-v1", "--out", str(tmp_path)]) == 2

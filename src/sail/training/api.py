@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sail.bench_store import cache_folder, remember
 from sail.config import Config, make_config
 from sail.errors import BadInputError, TrainingError
 from sail.machine import cores
@@ -156,12 +157,16 @@ def load(run: str | os.PathLike[str] | RunFolder, seed: int | None = None) -> Pl
 
 
 def measure(config: Config, seconds: float = 20.0, out: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """What `sail bench` finds about this machine, with date, hardware and commit; also written to `out`."""
+    """What `sail bench` finds about this machine, with date, hardware and commit; also written to `out`.
+
+    It is kept for `sail study plan` as well.
+    """
     if out is not None and (Path(out).is_dir() or not Path(out).resolve().parent.is_dir()):
         raise BadInputError(f"{out} cannot be written: name a file in a folder that exists.")
-    set_up_jax(1)
+    set_up_jax(config.seeds if config.on_device else 1)
     with _explained():
         result = bench(config, seconds) | {"provenance": provenance()}
+    remember(result)
     if out is not None:
         Path(out).write_text(json.dumps(result, indent=1) + "\n")
     return result
@@ -174,9 +179,9 @@ def set_up_jax(seeds: int) -> None:
     cache of their own keeps it.
     """
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        with suppress(RuntimeError):  # nobody is at home
-            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sail" / "compiled"
-            jax.config.update("jax_compilation_cache_dir", str(cache))
+        folder = cache_folder()
+        if folder is not None:
+            jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
     if seeds > 1 and cores() > 1:
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", min(cores(), seeds))

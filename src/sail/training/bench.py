@@ -1,4 +1,7 @@
-"""How fast this machine is: its emulators alone, its learner alone, both together, and which of them binds."""
+"""How fast this machine is: its emulators alone, its learner alone, both together, and which of them binds.
+
+Where the environment is compiled in there is only the whole to measure.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,9 @@ import numpy as np
 from sail import replay
 from sail.config import Config
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
-from sail.errors import BadInputError
 from sail.training.host import HostProgram
 from sail.training.host_device import HostState
+from sail.training.on_device import OnDeviceProgram
 
 GIB = 1024**3
 
@@ -24,9 +27,7 @@ GIB = 1024**3
 def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
     """Measures a config as it would train past its first steps, with a full ring. All rates are over all seeds."""
     if config.on_device:
-        raise BadInputError(
-            f"{config.env.name} has no emulators to measure: 'sail bench' is for atari:GAME and gym:ID."
-        )
+        return _bench_on_device(config, seconds)
     frames = FRAME_SKIP if isinstance(config.env, AtariSettings) else 1
     program = HostProgram(config)
     try:
@@ -44,6 +45,46 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         program.close()
     learner *= frames
     return {
+        **_described(config, frames),
+        "emulator_limit": round(emulators),
+        "learner_limit": round(learner),
+        "achieved": round(achieved),
+        "updates_per_second": round(achieved / frames / config.learning.update_period),
+        "share_of_emulators": round(achieved / emulators, 3),
+        "binds": "emulators" if emulators < learner else "learner",
+        "seconds_to_compile": round(compile_seconds, 1),
+        **_memory(on_device, ring),
+    }
+
+
+def _bench_on_device(config: Config, seconds: float) -> dict[str, Any]:
+    """Steps per second of training, over all seeds, once it is compiled and learns."""
+    program = OnDeviceProgram(config)
+    state = jax.block_until_ready(program.init())
+    piece = -(-max(config.learning.starts, 50 * config.block_steps) // config.block_steps) * config.block_steps
+    began = time.perf_counter()
+    state, step = program.advance(state, 0, piece).state, piece
+    compile_seconds = time.perf_counter() - began
+    began, first = time.perf_counter(), step
+    while time.perf_counter() - began < seconds or step == first:
+        state, step = program.advance(state, step, piece).state, step + piece
+    jax.block_until_ready(state)
+    rate = (step - first) * config.seeds / (time.perf_counter() - began)
+    return {
+        **_described(config, 1),
+        "emulator_limit": None,
+        "learner_limit": None,
+        "achieved": round(rate),
+        "updates_per_second": round(rate / config.learning.update_period),
+        "share_of_emulators": None,
+        "binds": None,
+        "seconds_to_compile": round(compile_seconds, 1),
+        **_memory(0, sum(leaf.nbytes for leaf in jax.tree.leaves(state.ring))),
+    }
+
+
+def _described(config: Config, frames: int) -> dict[str, Any]:
+    return {
         "env": config.env.name,
         "agent": config.agent_name,
         "network": config.agent.network,
@@ -55,14 +96,6 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         "num_envs": config.learning.num_envs,
         "num_pools": config.num_pools,
         "frames_a_step": frames,
-        "emulator_limit": round(emulators),
-        "learner_limit": round(learner),
-        "achieved": round(achieved),
-        "updates_per_second": round(achieved / frames / config.learning.update_period),
-        "share_of_emulators": round(achieved / emulators, 3),
-        "binds": "emulators" if emulators < learner else "learner",
-        "seconds_to_compile": round(compile_seconds, 1),
-        **_memory(on_device, ring),
     }
 
 

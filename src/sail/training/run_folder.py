@@ -12,6 +12,7 @@ import fcntl
 import json
 import math
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +24,10 @@ from sail.errors import BadInputError
 from sail.jsonl import read_lines
 
 LOGS = ("metrics.jsonl", "episodes.jsonl")
+
+
+class RunInUseError(BadInputError):
+    """Another process trains into the folder."""
 
 
 class RunFolder:
@@ -41,12 +46,15 @@ class RunFolder:
         path = check_new(path)
         tree = config_to_tree(config) | {"provenance": provenance}
         text = f"# sail train: {config.agent_name} on {config.env.name}\n" + yaml.safe_dump(tree, sort_keys=False)
+        making = path.with_name(f".{path.name}.making-{os.getpid()}")
         try:
-            path.mkdir(parents=True)
-            (path / "config.yaml").write_text(text)
+            making.mkdir(parents=True)
+            (making / "config.yaml").write_text(text)
             for log in LOGS:
-                (path / log).touch()
+                (making / log).touch()
+            os.rename(making, path)  # there, as a whole or not at all
         except OSError as error:
+            shutil.rmtree(making, ignore_errors=True)
             raise _unwritable(path, error) from None
         return cls(path)
 
@@ -79,7 +87,7 @@ class RunFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.close()
-            raise BadInputError(f"{self.path} is being trained by another process.") from None
+            raise RunInUseError(f"{self.path} is being trained by another process.") from None
         self._lock = lock
 
     def unlock(self) -> None:

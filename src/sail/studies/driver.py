@@ -1,0 +1,189 @@
+"""Runs a study: every cell that is not done yet, again where it failed, until all are done or nothing more can be."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sail.errors import SailError
+from sail.studies.cells import Cell
+from sail.studies.folder import StudyFolder
+from sail.studies.records import HEARTBEAT_SECONDS
+from sail.studies.resources import Resources
+from sail.studies.supervisor import Outcome, newest_step
+
+LOST_NODES = 100
+"""How often a cell may lose its node before that counts as its own failure."""
+
+
+class StudyError(SailError):
+    """A study cannot go on."""
+
+
+class InterruptedStudyError(StudyError):
+    """The user stopped the study; every cell has its checkpoint."""
+
+    exit_code = 130
+
+
+class Executor(Protocol):
+    """Where cells run."""
+
+    workers: int
+    notes: list[str]
+
+    def room(self) -> bool:
+        """Whether another cell can be submitted."""
+        ...
+
+    def submit(self, cell: Cell) -> None:
+        """Starts a cell, or queues it where cells run."""
+        ...
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """The cells that have ended; waits so long for one to."""
+        ...
+
+    def stop(self) -> None:
+        """Asks every cell to end with a checkpoint."""
+        ...
+
+    def close(self) -> None:
+        """Ends what still runs, at once."""
+        ...
+
+
+class Listener(Protocol):
+    """Who hears how a study goes."""
+
+    def note(self, sentence: str) -> None:
+        """Something worth a sentence."""
+        ...
+
+    def tick(self) -> None:
+        """A moment has passed."""
+        ...
+
+    def ended(self, cell: Cell, outcome: Outcome) -> None:
+        """A start of a cell has ended."""
+        ...
+
+
+@dataclass
+class Result:
+    """What a driver did."""
+
+    done: int = 0
+    """Cells done by now, the earlier ones included."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Cells that failed for good, with the reason."""
+
+
+def run_study(study: StudyFolder, executor: Executor, resources: Resources, listener: Listener) -> Result:
+    """Runs what is missing. The caller holds `study.driving()`."""
+    cells = {cell.name: cell for cell in study.cells}
+    result = Result(done=sum(study.is_done(cell) for cell in study.cells))
+    # Those that have begun come first: what is nearly done should be done.
+    todo = [cell for cell in study.cells if not study.is_done(cell)]
+    waiting = deque(sorted(todo, key=lambda cell: not newest_step(study.run_path(cell))))
+    lost: dict[str, int] = {}
+    running = 0
+    for note in executor.notes:
+        listener.note(note)
+    for cell in todo:
+        record = study.record(cell)
+        if record.state != "waiting" or record.tries:
+            record.state, record.tries = "waiting", 0
+            study.write_record(cell, record)
+    beat = time.monotonic()
+    with _stop_requests(listener) as stop:
+        try:
+            while waiting or running:
+                while waiting and executor.room() and not stop.is_set():
+                    executor.submit(cells[waiting.popleft().name])
+                    running += 1
+                if stop.is_set():
+                    _wind_down(study, executor, running, listener, cells)
+                    raise InterruptedStudyError(
+                        f"Stopped; every cell that ran has a checkpoint. Go on with 'sail study run {study.path}'."
+                    )
+                for outcome in executor.wait(0.25):
+                    running -= 1
+                    cell = cells[outcome.cell]
+                    listener.ended(cell, outcome)
+                    if outcome.stops_study:
+                        executor.stop()
+                        raise StudyError(
+                            f"{cell.name}: {outcome.error} The study stopped; go on with 'sail study run {study.path}'."
+                        )
+                    if outcome.done:
+                        result.done += 1
+                    elif _goes_again(study, cell, outcome, resources, lost):
+                        waiting.append(cell)
+                    else:
+                        result.failed[cell.name] = outcome.error or "It was stopped by someone else."
+                        _mark_failed(study, cell, result.failed[cell.name])
+                if time.monotonic() - beat > HEARTBEAT_SECONDS:
+                    beat = time.monotonic()
+                    study.touch()
+                listener.tick()
+        finally:
+            executor.close()
+    return result
+
+
+def _goes_again(study: StudyFolder, cell: Cell, outcome: Outcome, resources: Resources, lost: dict[str, int]) -> bool:
+    if outcome.error is None:  # someone sent it a signal: it has its checkpoint, and goes on
+        lost[cell.name] = lost.get(cell.name, 0) + 1
+        return lost[cell.name] <= LOST_NODES
+    if not outcome.is_cells_fault:
+        lost[cell.name] = lost.get(cell.name, 0) + 1
+        return outcome.again and lost[cell.name] <= LOST_NODES
+    return outcome.again and study.record(cell).tries <= resources.retries
+
+
+def _mark_failed(study: StudyFolder, cell: Cell, error: str) -> None:
+    record = study.record(cell)
+    record.state, record.error = "failed", error
+    study.write_record(cell, record)
+
+
+def _wind_down(
+    study: StudyFolder, executor: Executor, running: int, listener: Listener, cells: dict[str, Cell]
+) -> None:
+    """Every running cell ends with a checkpoint."""
+    executor.stop()
+    while running:
+        for outcome in executor.wait(0.25):
+            running -= 1
+            listener.ended(cells[outcome.cell], outcome)
+        study.touch()
+        listener.tick()
+
+
+@contextmanager
+def _stop_requests(listener: Listener) -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second one ends everything at once."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def handle(number: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        listener.note("Stopping: each cell writes a checkpoint first; once more to stop at once.")
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,89 @@
+"""How far a study is, read from its folder alone: nothing is asked of whoever runs it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sail.jsonl import read_lines
+from sail.studies.cells import Cell
+from sail.studies.folder import StudyFolder
+from sail.studies.records import STALE_SECONDS, age
+from sail.studies.supervisor import newest_step
+
+
+def study_status(study: StudyFolder) -> dict[str, Any]:
+    """One object: how many cells there are in each state, the rate, the time left, and a row for each cell."""
+    rows = [cell_status(study, cell) for cell in study.cells]
+    counts = {state: sum(row["state"] == state for row in rows) for state in ("done", "running", "failed", "waiting")}
+    rates = [row["steps_per_second"] for row in rows if row["state"] == "running" and row["steps_per_second"]]
+    return {
+        "study": study.name,
+        "folder": str(study.path),
+        "total": len(rows),
+        **counts,
+        "driver": study.driver_age() < STALE_SECONDS,
+        "steps_per_second": round(sum(rates)) if rates else None,
+        "seconds_left": _seconds_left(rows, rates),
+        "cells": rows,
+    }
+
+
+def cell_status(study: StudyFolder, cell: Cell) -> dict[str, Any]:
+    """A cell's row. Steps are those of one seed; the rate is over all seeds of the cell."""
+    row: dict[str, Any] = {
+        "cell": cell.name,
+        "env": cell.env,
+        "agent": cell.agent,
+        "state": "waiting",
+        "step": 0,
+        "steps": None,
+        "seeds": cell.seeds,
+        "steps_per_second": None,
+        "mean_return": None,
+        "error": None,
+    }
+    run = study.run_path(cell)
+    summary = _read(run / "DONE")
+    if summary is not None:
+        keys = ("steps_per_second", "mean_return")
+        step = summary.get("steps")
+        return row | {"state": "done", "step": step, "steps": step} | {key: summary.get(key) for key in keys}
+    record = study.record(cell)
+    row |= {"state": record.state, "error": record.error, "step": newest_step(run)}
+    if record.state == "running" and age(study.state_path(cell)) > STALE_SECONDS:
+        row["state"] = "waiting"  # whoever watched over it is dead
+    if row["state"] == "running":
+        progress = _read(study.state_path(cell, ".progress")) or {}
+        rate = progress.get("steps_per_second")
+        row |= {"step": progress.get("step", row["step"]), "steps": progress.get("steps")}
+        row["steps_per_second"] = round(rate * cell.seeds) if rate else None
+    with suppress(ValueError, OSError):
+        last = [line for line in read_lines(run / "metrics.jsonl")][-cell.seeds :]
+        returns = [v for one in last if (v := one.get("eval_return", one.get("train_return"))) is not None]
+        row["mean_return"] = sum(returns) / len(returns) if returns else None
+    return row
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        tree = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def _seconds_left(rows: list[dict[str, Any]], rates: list[float]) -> float | None:
+    """What is left at the rate of the cells that run now, if the others are like those that have begun or ended."""
+    known = [row["steps"] for row in rows if row["steps"]]
+    if not rates or not known:
+        return None
+    typical = sum(known) / len(known)
+    left = sum(
+        ((row["steps"] or typical) - row["step"]) * row["seeds"]
+        for row in rows
+        if row["state"] in ("running", "waiting")
+    )
+    return max(left, 0) / sum(rates)
