@@ -220,9 +220,8 @@ def _extend(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"total": len(study.cells), "new": [cell.name for cell in new]}))
         return 0
-    print(
-        f"{study.path} has {len(new)} new cells, {len(study.cells)} in all; run them with 'sail study run {options.folder}'."
-    )
+    print(f"{study.path} has {len(new)} new cells, {len(study.cells)} in all.")
+    print(f"Run them with 'sail study run {options.folder}'.")
     return 0
 
 

@@ -65,7 +65,7 @@ class RayExecutor:
         self.workers = self._fit()
         remote = self._ray.remote(watch_cell)
         self._task = remote.options(
-            num_cpus=resources.cores, num_gpus=resources.gpus, memory=resources.memory, max_retries=0, max_calls=0
+            num_cpus=resources.cores, num_gpus=resources.gpus, memory=resources.memory, max_retries=0
         )
 
     def _fit(self) -> int:
