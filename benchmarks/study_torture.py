@@ -3,8 +3,8 @@
     python benchmarks/study_torture.py --kills 10 --out benchmarks/results/study_torture.json
 
 Driver and workers are killed in turns. After a driver the study is started again; a worker its driver starts again. At
-the end every cell must be done, with the same logs as in the study that was left alone, and none of those that were done
-when something was killed may have been started again. With --ray two raylets run the study and one is killed midway.
+the end every cell must be done, with the same logs as in the study that was left alone, and none of those that were
+done when something was killed may have been started again. With --ray two raylets run it too, and one is killed midway.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", tempfile.mkdtemp(prefix="sail
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 # What tests measure is not for `sail study plan`.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sail-tests-cache-")
-# Most of the tests' time is compilation. What users get, the fully optimised programs, is what test_atari_smoke.py runs.
+# Most of the tests' time is compilation. What users get, optimised programs, is what test_atari_smoke.py runs.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import sail

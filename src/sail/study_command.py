@@ -91,10 +91,17 @@ def _read(name: str, marked: Marked) -> tuple[Definition, list[Cell]]:
 
 def _open(name: str) -> tuple[Definition, list[Cell]]:
     """A study of any kind, a folder's among them."""
-    if (Path(name) / "study.json").is_file():
+    if _is_study_folder(name):
         study = StudyFolder(name)
         return study.definition()[0], study.cells
     return _read(*library.find(name))
+
+
+def _is_study_folder(name: str) -> bool:
+    try:
+        return (Path(name) / "study.json").is_file()
+    except OSError:  # no name for a folder
+        return False
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -117,7 +124,7 @@ def _plan(options: argparse.Namespace) -> int:
     benches = read_benches(options.bench) if options.bench else None
     plan = study_plan(definition.name, cells, benches, options.devices)
     if options.measure and plan["missing"]:
-        _measure(plan["missing"].split("; "))
+        _measure(plan["missing"])
         plan = study_plan(definition.name, cells, benches, options.devices)
     if options.json:
         print(json.dumps(plan))
@@ -183,7 +190,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _study_to_run(options: argparse.Namespace) -> StudyFolder:
-    if (Path(options.study) / "study.json").is_file():
+    if _is_study_folder(options.study):
         if options.out is not None and Path(options.out).absolute() != Path(options.study).absolute():
             raise BadInputError(f"{options.study} is a study folder already: it goes on where it is, without --out.")
         return StudyFolder(options.study)

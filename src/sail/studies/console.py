@@ -154,7 +154,9 @@ def print_plan(plan: dict[str, Any]) -> None:
     )
     console.print(table)
     if plan["hours"] is None:
-        console.print(f"Not all rates are known: {plan['missing']}", soft_wrap=True)
+        console.print("Not all rates are known. Measure them with --measure, or by")
+        for command in plan["missing"]:
+            console.print(f"  {command}", soft_wrap=True)
     else:
         console.print(f"  time   {plan['hours']:,.1f} hours of one {plan['unit']}", soft_wrap=True)
         for k, seconds in plan["wall_seconds"].items():

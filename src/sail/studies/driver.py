@@ -96,14 +96,11 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
     running = 0
     for note in executor.notes:
         listener.note(note)
-    for cell in todo:
-        record = study.record(cell)
-        if record.state != "waiting" or record.tries:
-            record.state, record.tries = "waiting", 0
-            study.write_record(cell, record)
     beat = time.monotonic()
     with _stop_requests(listener) as stop:
         try:
+            for cell in todo:
+                _forget_failures(study, cell)
             while waiting or running:
                 while waiting and executor.room() and not stop.is_set():
                     executor.submit(cells[waiting.popleft().name])
@@ -133,9 +130,21 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
                     beat = time.monotonic()
                     study.touch()
                 listener.tick()
+        except OSError as error:
+            raise StudyError(
+                f"{error.strerror or error} in {study.path}. Go on with 'sail study run {study.path}'."
+            ) from None
         finally:
             executor.close()
     return result
+
+
+def _forget_failures(study: StudyFolder, cell: Cell) -> None:
+    """Whoever runs a study again may have mended what was wrong."""
+    record = study.record(cell)
+    if record.state != "waiting" or record.tries:
+        record.state, record.tries = "waiting", 0
+        study.write_record(cell, record)
 
 
 def _goes_again(study: StudyFolder, cell: Cell, outcome: Outcome, resources: Resources, lost: dict[str, int]) -> bool:

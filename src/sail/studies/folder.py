@@ -144,7 +144,11 @@ def _write(path: Path, definition: Definition, cells: list[Cell]) -> None:
 def open_or_create(path: Path, marked: Marked, name: str) -> StudyFolder:
     """The folder of a study file: a new one, or the one that is there, if the file has not changed since."""
     new = read_definition(marked, name)
-    if not (path / "study.json").is_file():
+    try:
+        exists = (path / "study.json").is_file()
+    except OSError as error:
+        raise BadInputError(f"The study folder {path} cannot be written: {error.strerror}.") from None
+    if not exists:
         return StudyFolder.create(path, new, expand(new, marked))
     study = StudyFolder(path)
     old, _ = study.definition()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sail.agents import names
 from sail.bench_store import remembered
 from sail.config import Config
 from sail.envs import kind_of
@@ -91,22 +92,38 @@ def study_plan(
         # Cells do not share their work, so no number of devices is faster than the longest cell.
         "wall_seconds": None if hours is None else {str(k): max(hours * 3600 / k, longest) for k in devices},
         "disk_bytes": round(disk),
-        "missing": "; ".join(dict.fromkeys(missing)) or None,
+        "missing": list(dict.fromkeys(missing)),
     }
 
 
 def _matching(benches: list[dict[str, Any]], config: Config, kind: str) -> dict[str, Any] | None:
-    """The measurement of the same agent in the same kind of environment: of the very same one, if there is one."""
-    fitting = [one for one in benches if one["agent"] == config.agent_name and kind_of(one["env"]) == kind]
+    """The measurement that comes nearest: the same agent in the same environment, or another of its kind.
+
+    Rules cost nearly the same, so the slowest measurement of the same base agent will do, and the plan names it.
+    """
+    fitting = [one for one in benches if kind_of(one["env"]) == kind]
     if config.on_device:
         fitting = [one for one in fitting if (one.get("seeds", 1) > 1) == (config.seeds > 1)]
-    fitting.sort(key=lambda one: (one["env"] != config.env.name, abs(one.get("seeds", 1) - config.seeds)))
-    return fitting[0] if fitting else None
+    exact = [one for one in fitting if one["agent"] == config.agent_name]
+    exact.sort(key=lambda one: (one["env"] != config.env.name, abs(one.get("seeds", 1) - config.seeds)))
+    if exact:
+        return exact[0]
+    parts = (config.agent.base, config.rnd.enabled)
+    same_base = [one for one in fitting if _base(one["agent"]) == parts]
+    return min(same_base, key=lambda one: float(one["achieved"]), default=None)
+
+
+def _base(agent: str) -> tuple[str, bool] | None:
+    try:
+        _, base, curious = names.parse(agent)
+    except BadInputError:  # an agent of a package that is not here
+        return None
+    return base, curious
 
 
 def _source(bench: dict[str, Any]) -> str:
     when = str((bench.get("provenance") or {}).get("started") or "")[:10]
-    return f"{bench['env']} on {bench['device']}" + (f", {when}" if when else "")
+    return f"{bench['agent']}, {bench['env']}, {bench['device']}" + (f", {when}" if when else "")
 
 
 def _command(cell: Cell) -> str:

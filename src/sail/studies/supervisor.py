@@ -24,6 +24,7 @@ from sail.studies.records import HEARTBEAT_SECONDS
 from sail.studies.resources import Resources, bytes_text, time_text
 from sail.studies.worker import GRACE_SECONDS
 
+MEMORY_SECONDS = 1.0
 DISK_IS_FULL = os.strerror(errno.ENOSPC)
 
 
@@ -50,7 +51,7 @@ class WatchedCell:
         self.study, self.cell, self.resources = study, cell, resources
         self.record = study.record(cell)
         self._before = self.record.seconds
-        self._began = self._beat = time.monotonic()
+        self._began = self._beat = self._weighed = time.monotonic()
         self._stopping: float | None = None
         self._verdict: str | None = None
         start = {"at": time.time(), "host": socket.gethostname(), "from_step": newest_step(study.run_path(cell))}
@@ -87,6 +88,8 @@ class WatchedCell:
         if now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now
             os.utime(self.study.state_path(self.cell))
+        if now - self._weighed >= MEMORY_SECONDS:
+            self._weighed = now
             self._check_memory()
         limit = self.resources.time_limit
         if limit is not None and self._before + now - self._began > limit and self._verdict is None:
