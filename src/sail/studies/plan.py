@@ -77,7 +77,8 @@ def study_plan(
                 "command": None if bench else _command(members[0][0]),
             }
         )
-    missing = [row["command"] for row in rows if row["command"]]
+    # One measurement of each base agent is enough: see `_matching`.
+    missing = {(_base(row["agent"]), row["where"]): row["command"] for row in reversed(rows) if row["command"]}
     hours = None if missing else sum(row["hours"] for row in rows)
     units = sorted({str(bench["device"]) for bench in benches})
     return {
@@ -92,7 +93,7 @@ def study_plan(
         # Cells do not share their work, so no number of devices is faster than the longest cell.
         "wall_seconds": None if hours is None else {str(k): max(hours * 3600 / k, longest) for k in devices},
         "disk_bytes": round(disk),
-        "missing": list(dict.fromkeys(missing)),
+        "missing": [command for command in reversed(missing.values())],
     }
 
 
