@@ -2,9 +2,9 @@
 
     python benchmarks/study_overhead.py --out benchmarks/results/study_overhead.json
 
-A bare process imports sail and trains one cell with `sail.train_config`, with one core as a cell has; they run one after
-another, and so do the cells of the study (one worker, or a Ray node with one core). Programs are compiled beforehand,
-into the cache on disk that all of them use. Rounds are interleaved.
+A bare process imports sail and trains one cell with `sail.train_config`, with one core as a cell has; they run one
+after another, and so do the cells of the study (one worker, or a Ray node with one core). Programs are compiled
+beforehand, into the cache on disk that all of them use. Rounds are interleaved.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from sail.errors import BadInputError
 from sail.studies import cells as cells_module
 from sail.studies.cells import Cell, expand
-from sail.studies.definition import FIGURES, GRID_KEYS, GROUPS, KEYS, Definition, read_definition
+from sail.studies.definition import FIGURES, GRID_KEYS, KEYS, Definition, read_definition
 from sail.studies.folder import StudyFolder, extend, open_or_create
+from sail.studies.games import GROUPS
 from sail.studies.library import find, shipped
 from sail.studies.marked import Marked
 from sail.studies.records import STALE_SECONDS
@@ -479,8 +480,8 @@ BELOW_KDT = [  # after two good lines
     ("grids:\n  - seeds: [0]\n    steps: 100\n  - seeds: [1]\n    steps: 200", 6, "kdt/dqn"),
     ("grids:\n  - seeds: 1\n  - agents: []", 5, "the grid is empty: agents must name at least one."),
     ("settings: 3", 3, "settings must be a mapping of settings, not 3."),
-    ("settings: {seeds: 3}", 3, "seeds is a key of the study itself, not a setting."),
-    ("vary: {steps: [3]}", 3, "steps is a key of the study itself, not a setting."),
+    ("settings: {seeds: 3}", 3, "seeds is not for settings: the study's seeds say it."),
+    ("vary: {steps: [3]}", 3, "steps is not for settings: the study's steps say it."),
     ("settings:\n  rule.clip: 1\n  rule.alhpa: 0.5", 5, "There is no setting 'rule.alhpa': did you mean 'rule.alpha'?"),
     ("settings:\n  rule.clip: 1\n  rule.alpha: 1", 5, "rule.alpha must be less than 1, not 1."),
     ("settings:\n  rule:\n    clip: 1\n    alpha: 1", 6, "rule.alpha must be less than 1, not 1."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sail.agents import names
@@ -62,6 +62,7 @@ def expand(definition: Definition, marked: Marked, existing: Sequence[Cell] = ()
     """
     cells: list[Cell] = []
     taken: dict[str, set[int]] = {}  # the seeds of each group so far
+    alike: dict[str, tuple[str | None, dict[str, Any]]] = {}
     there: dict[str, list[Cell]] = {}
     for cell in existing:
         there.setdefault(cell.group, []).append(cell)
@@ -78,7 +79,14 @@ def expand(definition: Definition, marked: Marked, existing: Sequence[Cell] = ()
             if twice or len(set(grid.seeds)) < len(grid.seeds):
                 raise marked.error(grid.where, f"the cell {group} is there twice, with seeds in common.")
             taken[group].update(grid.seeds)
-            for seed, seeds in _seed_cells(definition, grid, env, there.get(group, [])):
+            if alike.setdefault(group, (grid.preset, settings)) != (grid.preset, settings):
+                raise marked.error(
+                    grid.where, f"the cell {group} is there twice, with different steps, preset or settings."
+                )
+            parts = _seed_cells(definition, grid, env, there.get(group, []))
+            for seeds in {seeds for _, seeds in parts} - {1}:
+                _check(replace(one, seeds=seeds), grid, values, marked)
+            for seed, seeds in parts:
                 name = f"{group}/seed{seed}" if seeds == 1 else f"{group}/seeds{seed}-{seed + seeds - 1}"
                 cells.append(Cell(name, env, agent, grid.preset, settings, seed, seeds))
             if len(cells) > MOST_CELLS:
@@ -115,21 +123,21 @@ def _check(cell: Cell, grid: Grid, values: dict[str, Any], marked: Marked) -> No
         return
     except BadInputError as error:
         problem = error
-    where = _blame(cell, grid, values)
+    where = _blame(cell, grid, values, str(problem))
     # What a grid does not say itself stands with what all of them share.
     inside = (*grid.where, *where)
-    raise marked.error(inside if inside[: len(grid.where) + 1] in marked.lines else where, str(problem)) from None
+    raise marked.error(inside if inside in marked.lines else where, str(problem)) from None
 
 
-def _blame(cell: Cell, grid: Grid, values: dict[str, Any]) -> Where:
+def _blame(cell: Cell, grid: Grid, values: dict[str, Any], sentence: str) -> Where:
     """The first part of a cell without which it would be possible: its environment, its agent, or a setting."""
 
-    def fails(agent: str, settings: dict[str, Any], preset: str | None = None) -> bool:
+    def fails(agent: str, settings: dict[str, Any], preset: str | None = None) -> str:
         try:
-            Cell("", cell.env, agent, preset, settings, 0, 1).config()
-        except BadInputError:
-            return True
-        return False
+            Cell("", cell.env, agent, preset, settings, 0, cell.seeds).config()
+        except BadInputError as error:
+            return str(error)
+        return ""
 
     if fails("dqn", {}):
         return ("environments", grid.env_items[grid.environments.index(cell.env)])
@@ -142,7 +150,7 @@ def _blame(cell: Cell, grid: Grid, values: dict[str, Any]) -> Where:
     so_far: dict[str, Any] = {}
     for key, value in cell.settings.items():
         so_far[key] = value
-        if fails(cell.agent, so_far, cell.preset):
+        if fails(cell.agent, so_far, cell.preset) == sentence:
             if key in values:
                 return ("vary", key, grid.vary[key].index(value))
             return ("steps",) if key == "steps" else ("settings", key)
@@ -154,6 +162,10 @@ def _check_baseline(definition: Definition, marked: Marked) -> None:
     agents = {agent for grid in definition.grids for agent in grid.agents}
     if baseline is not None and baseline not in agents:
         raise marked.error(("report", "baseline"), f"the baseline {baseline} is not one of the study's agents.")
+    envs = {env for grid in definition.grids for env in grid.environments}
+    for env in definition.report.curves:
+        if env not in envs:
+            raise marked.error(("report", "curves"), f"{env} is not one of the study's environments.")
 
 
 def _plain(value: Any) -> str:

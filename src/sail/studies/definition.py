@@ -18,38 +18,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from sail.envs.atari_settings import FRAME_SKIP, GAMES
+from sail.envs.atari_settings import FRAME_SKIP
 from sail.errors import unknown_name
+from sail.studies.games import GROUPS
 from sail.studies.marked import Marked, Where
 from sail.studies.resources import Resources, read_resources
 
-HARD = """
-Alien Amidar BankHeist Freeway Frostbite Gravitar Hero MontezumaRevenge MsPacman Pitfall PrivateEye Qbert Solaris
-Venture WizardOfWor Zaxxon
-"""
-GROUPS: dict[str, tuple[str, ...]] = {
-    "hard-exploration": tuple(HARD.split()),
-    "sparse": ("Freeway", "Gravitar", "MontezumaRevenge", "Pitfall", "PrivateEye", "Solaris", "Venture"),
-    "paper": tuple(game for game in GAMES if game != "ElevatorAction"),
-    "all": GAMES,
-}
-"""Atari games that are studied together: the paper's hard-exploration games (Bellemare et al., 2016), the sparse ones
-among them, the paper's 59, and Dopamine's 60."""
-
-FIGURES = (
-    "final-scores",
-    "average-scores",
-    "relative-improvement",
-    "human-normalised",
-    "curves",
-    "success",
-    "statistics",
-    "sticky",
-    "bonus",
-    "speed",
-)
+_SCORES = ("final-scores", "average-scores", "relative-improvement", "human-normalised", "success")
+FIGURES = (*_SCORES, "curves", "statistics", "sticky", "bonus", "speed")
 GRID_KEYS = ("environments", "agents", "seeds", "steps", "frames", "preset", "settings", "vary")
 KEYS = ("title", "about", *GRID_KEYS, "grids", "together", "resources", "report")
+OF_THE_STUDY = {"seed": "seeds", "seeds": "seeds", "steps": "steps", "frames": "frames", "env.name": "environments"}
+OF_THE_STUDY |= {"agent.base": "agents", "rule.name": "agents", "rnd.enabled": "agents"}
+"""What a cell's name and size come from."""
 MOST_SEEDS = 100_000
 
 
@@ -81,6 +62,7 @@ class Grid:
     vary: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     own: tuple[str, ...] = ()
     """Settings that this grid has to itself: they are part of its cells' names."""
+    frames: Where | None = None
     where: Where = ()
     """Where in the file it stands."""
 
@@ -109,7 +91,7 @@ class Definition:
             **self.decides_results(),
             "together": self.together,
             "resources": self.resources.to_tree(),
-            "report": {key: value for key, value in report.items() if value},
+            "report": {key: value for key, value in report.items() if value or key == "show"},
         }
         return {key: value for key, value in tree.items() if value}
 
@@ -143,11 +125,16 @@ def read_definition(marked: Marked, name: str) -> Definition:
     grids = [shared]
     if "grids" in tree:
         items = _list(marked, tree["grids"], ("grids",), "grids")
+        if not items:
+            raise marked.error(("grids",), "grids must have at least one.")
         grids = [_read_further(marked, item, i, shared) for i, item in enumerate(items)]
     for grid in grids:
         for key in ("environments", "agents", "seeds"):
             if not getattr(grid, key):
                 raise marked.error((*grid.where, key), f"the grid is empty: {key} must name at least one.")
+        outside = [env for env in grid.environments if not env.startswith("atari:")]
+        if grid.frames and outside:
+            raise marked.error(grid.frames, f"frames are for Atari games: give steps for {outside[0]}.")
     return Definition(
         name=name,
         title=_text(marked, tree, "title") or name,
@@ -183,13 +170,13 @@ def _read_grid(marked: Marked, tree: dict[str, Any], where: Where, base: Grid) -
         raise marked.error((*where, "frames"), "give steps or frames, not both.")
     if "steps" in tree:
         changes["steps"] = _count(marked, tree["steps"], (*where, "steps"), 1)
+        changes["frames"] = None
     if "frames" in tree:
         changes["steps"] = -(-_count(marked, tree["frames"], (*where, "frames"), 1) // FRAME_SKIP)
-        outside = [env for env in changes.get("environments", base.environments) if not env.startswith("atari:")]
-        if outside:
-            raise marked.error((*where, "frames"), f"frames are for Atari games: give steps for {outside[0]}.")
-    if "preset" in tree and tree["preset"] is not None:
-        changes["preset"] = _word(marked, tree["preset"], (*where, "preset"), "preset")
+        changes["frames"] = (*where, "frames")
+    if "preset" in tree:
+        name = tree["preset"]
+        changes["preset"] = None if name is None else _word(marked, name, (*where, "preset"), "preset")
     settings = flat_settings(marked, tree.get("settings", {}), (*where, "settings"))
     changes["settings"] = {**base.settings, **settings}
     changes["own"] = tuple(settings) if where else ()
@@ -206,7 +193,7 @@ def _read_grid(marked: Marked, tree: dict[str, Any], where: Where, base: Grid) -
     return replace(base, **changes)
 
 
-def flat_settings(marked: Marked, tree: Any, where: Where) -> dict[str, Any]:
+def flat_settings(marked: Marked, tree: Any, where: Where, inside: bool = False) -> dict[str, Any]:
     """Settings by dotted name, whether the file has them dotted or in sections; lists are values."""
     if tree is None:
         return {}
@@ -215,14 +202,19 @@ def flat_settings(marked: Marked, tree: Any, where: Where) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         dotted = key.replace("-", "_")
-        inner = flat_settings(marked, value, (*where, key)) if isinstance(value, dict) else {None: value}
+        inner = flat_settings(marked, value, (*where, key), True) if isinstance(value, dict) else {None: value}
         for name, one in inner.items():
             full = dotted if name is None else f"{dotted}.{name}"
-            marked.lines.setdefault((*where, full), marked.lines[(*where, key)])
+            source = (*where, key) if name is None else (*where, key, name)
+            marked.lines.setdefault((*where, full), marked.lines[source])
+            for i in range(len(one) if isinstance(one, list) else 0):
+                marked.lines.setdefault((*where, full, i), marked.lines[(*source, i)])
             if full in flat:
                 raise marked.error((*where, key), f"'{full}' is there twice.")
-            if full in ("seed", "seeds", "steps", "frames"):
-                raise marked.error((*where, key), f"{full} is a key of the study itself, not a setting.")
+            if not inside and full in OF_THE_STUDY:
+                raise marked.error(
+                    (*where, key), f"{full} is not for settings: the study's {OF_THE_STUDY[full]} say it."
+                )
             flat[full] = one
     return flat
 
@@ -247,8 +239,9 @@ def _seeds(marked: Marked, value: Any, where: Where) -> tuple[int, ...]:
         return tuple(_count(marked, one, (*where, i), 0) for i, one in enumerate(value))
     if isinstance(value, dict):
         _known_keys(marked, value, where, ("first", "count"))
-        first = _count(marked, value.get("first", 0), (*where, "first"), 0)
-        return tuple(range(first, first + _count(marked, value.get("count", 1), (*where, "count"), 1, MOST_SEEDS)))
+        count = _count(marked, value.get("count", 1), (*where, "count"), 1, MOST_SEEDS)
+        first = _count(marked, value.get("first", 0), (*where, "first"), 0, 2**31 - count)
+        return tuple(range(first, first + count))
     return tuple(range(_count(marked, value, where, 1, MOST_SEEDS)))
 
 

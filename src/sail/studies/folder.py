@@ -18,12 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sail.errors import BadInputError
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import Definition, read_definition
-from sail.studies.marked import Marked
+from sail.studies.marked import Marked, dump
 from sail.studies.records import STALE_SECONDS, Record, age, read_record, write_json, write_record
 
 SCHEMA = 1
@@ -69,7 +67,7 @@ class StudyFolder:
 
     def definition(self) -> tuple[Definition, Marked]:
         """The definition it was made from."""
-        marked = Marked(str(self.path / "study.yaml"), yaml.safe_dump(self._definition_tree, sort_keys=False))
+        marked = Marked(str(self.path / "study.yaml"), dump(self._definition_tree))
         return read_definition(marked, self.name), marked
 
     def run_path(self, cell: Cell) -> Path:
@@ -135,10 +133,10 @@ def _host(file: Path) -> str | None:
 
 def _write(path: Path, definition: Definition, cells: list[Cell]) -> None:
     tree = definition.to_tree()
-    text = f"# {definition.name}: what 'sail study run' was given. A copy: changes here change nothing.\n"
-    (path / "study.yaml").write_text(text + yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
     whole = {"schema": SCHEMA, "name": definition.name, "definition": tree, "cells": [cell.to_tree() for cell in cells]}
     write_json(path / "study.json", whole, durable=True)
+    text = f"# {definition.name}: what 'sail study run' was given. A copy: changes here change nothing.\n"
+    (path / "study.yaml").write_text(text + dump(tree))
 
 
 def open_or_create(path: Path, marked: Marked, name: str) -> StudyFolder:
@@ -189,6 +187,6 @@ def _check_kept(study: StudyFolder, cells: list[Cell], file: str) -> None:
 
 def difference(old: Definition, new: Definition) -> str:
     """The lines that differ, as `diff` shows them."""
-    before, now = (yaml.safe_dump(one.decides_results(), sort_keys=False).splitlines() for one in (old, new))
+    before, now = (dump(one.decides_results()).splitlines() for one in (old, new))
     lines = difflib.unified_diff(before, now, "before", "now", lineterm="", n=1)
     return "\n".join(f"  {line}" for line in lines)

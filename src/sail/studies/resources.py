@@ -73,7 +73,7 @@ def read_resource(name: str, value: Any) -> Any:
 def _number(name: str, value: Any, least: int, most: int, whole: bool = False) -> Any:
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not least <= number <= most or (whole and number != int(number)):
         kind = "whole number" if whole else "number"
@@ -83,7 +83,7 @@ def _number(name: str, value: Any, least: int, most: int, whole: bool = False) -
 
 def _with_unit(name: str, value: Any, units: dict[str, int], example: str) -> float:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", str(value).strip().lower())
-    if isinstance(value, bool) or not match or match[2] not in units or float(match[1]) <= 0:
+    if isinstance(value, bool) or not match or match[2] not in units or not 0 < float(match[1]) < 1e15:
         raise BadInputError(f"{name} must be {example}, not {value!r}.")
     return float(match[1]) * units[match[2]]
 
@@ -91,10 +91,10 @@ def _with_unit(name: str, value: Any, units: dict[str, int], example: str) -> fl
 def bytes_text(number: float) -> str:
     """A number of bytes as people write it."""
     for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
+        if float(f"{number:.3g}") < 1000:
             return f"{number:.3g} {unit}"
         number /= 1000
-    return f"{number:.3g} TB"
+    return f"{number:.3g} TB" if number < 999.5 else f"{number:.0f} TB"
 
 
 def time_text(seconds: float) -> str:
