@@ -19,7 +19,7 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 import atari_cpu  # noqa: E402
-import atari_learning  # noqa: E402
+import atari_curves  # noqa: E402
 import atari_speed  # noqa: E402
 from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules, gymnasium_env  # noqa: E402
 from peers import TorchLoop, sb3_variants, time_sb3  # noqa: E402
@@ -287,11 +287,11 @@ def make_run(folder, game="Pong", agent="dqn", scores=(-20.0, -10.0), seeds=1):
 def test_curves_become_files_with_their_origin(tmp_path):
     make_run(tmp_path / "runs" / "a", scores=(-20.0, -10.0), seeds=2)
     make_run(tmp_path / "runs" / "b", agent="sail-dqn", scores=())
-    first, second, empty = atari_learning.curves(tmp_path / "runs")
+    first, second, empty = atari_curves.curves(tmp_path / "runs")
     assert [(c.game, c.agent, c.seed) for c in (first, second)] == [("Pong", "dqn", 0), ("Pong", "dqn", 1)]
     assert [row["mean_return"] for row in second.rows] == [-19.0, -9.0]
     assert (empty.agent, empty.rows) == ("sail-dqn", [])
-    atari_learning.write_csv(first, tmp_path)
+    atari_curves.write_csv(first, tmp_path)
     lines = (tmp_path / "Pong_dqn_seed0.csv").read_text().splitlines()
     assert {"# commit: abc", "# command: sail train", "# hardware: {'cpu': 'a'}"} <= set(lines)
     head = next(i for i, line in enumerate(lines) if line.startswith("frames,mean_return,episodes,max_q,bonus"))
@@ -308,9 +308,9 @@ def test_a_score_is_that_of_the_episodes_of_the_last_million_frames():
         {"frames": 2_000_000, "mean_return": 4.0, "episodes": 2},
         {"frames": 3_000_000, "mean_return": None, "episodes": 0},
     ]
-    assert atari_learning.score_at(rows, 2_000_000) == 3.0
-    assert atari_learning.score_at(rows, 3_000_000) is None  # no episode ended
-    assert atari_learning.score_at(rows[:2], 2_000_000) is None  # not there yet
+    assert atari_curves.score_at(rows, 2_000_000) == 3.0
+    assert atari_curves.score_at(rows, 3_000_000) is None  # no episode ended
+    assert atari_curves.score_at(rows[:2], 2_000_000) is None  # not there yet
 
 
 def dopamine_folder(folder, *seeds):
@@ -328,11 +328,11 @@ def dopamine_folder(folder, *seeds):
 def test_published_curves_are_read_with_and_without_seeds(tmp_path):
     means = tmp_path / "means.json"
     means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.0]}}))
-    assert atari_learning.published(means, "Pong").tolist() == [[-20.0, -12.0]]
-    assert atari_learning.published(means, "Breakout") is None
+    assert atari_curves.published(means, "Pong").tolist() == [[-20.0, -12.0]]
+    assert atari_curves.published(means, "Breakout") is None
     folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
-    assert atari_learning.published(folder, "Pong").tolist() == [[-20.0, -12.0], [-19.0, -8.0]]
-    assert atari_learning.published(folder, "Breakout") is None
+    assert atari_curves.published(folder, "Pong").tolist() == [[-20.0, -12.0], [-19.0, -8.0]]
+    assert atari_curves.published(folder, "Breakout") is None
 
 
 @pytest.mark.parametrize(
@@ -348,8 +348,8 @@ def test_the_table_says_whether_a_score_is_inside_the_published_ones(tmp_path, s
     means = tmp_path / "means.json"
     means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.0]}}))
     reference = means if seeds is None else dopamine_folder(tmp_path, *seeds)
-    found = list(atari_learning.curves(tmp_path / "runs"))
-    shown = atari_learning.table(found, 2_000_000, reference)
+    found = list(atari_curves.curves(tmp_path / "runs"))
+    shown = atari_curves.table(found, 2_000_000, reference)
     cells = [next(iter(column.cells)) for column in shown.columns]
     theirs = "-12.0" if seeds is None else "-10.0 (-12.0 .. -8.0)"
     assert cells == ["Pong", "dqn", "1 of 1", f"{score:.1f}", theirs, inside]
@@ -361,27 +361,5 @@ def test_curves_are_drawn(tmp_path):
     make_run(tmp_path / "runs" / "b", "Freeway", "sail-dqn", scores=(1.0, 3.0, 2.0))
     make_run(tmp_path / "runs" / "c", "Breakout", "dqn", scores=())
     folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
-    atari_learning.draw(list(atari_learning.curves(tmp_path / "runs")), tmp_path / "curves.png", folder)
+    atari_curves.draw(list(atari_curves.curves(tmp_path / "runs")), tmp_path / "curves.png", folder)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_job_is_trained_then_resumed_then_skipped(tmp_path):
-    job, folder = atari_learning.Job("Pong", "dqn", 2_000_000), tmp_path / "run"
-    line = atari_learning.command(job, folder, ["--optimiser.name", "adam"])
-    assert line[1:4] == ["-m", "sail", "train"] and line[-2:] == ["--optimiser.name", "adam"]
-    assert line[line.index("--frames") + 1] == "2000000"
-    make_run(folder)
-    assert atari_learning.command(job, folder, [])[3:5] == ["resume", str(folder)]
-    with pytest.raises(SystemExit, match="another run"):
-        atari_learning.command(job._replace(frames=3_000_000), folder, [])
-    (folder / "DONE").write_text("{}")
-    assert atari_learning.command(job, folder, []) is None
-
-
-def test_runs_that_fail_do_not_stop_the_others(tmp_path, monkeypatch, capsys):
-    scripts = {"Pong": "raise SystemExit(2)", "Freeway": "pass"}
-    monkeypatch.setattr(atari_learning, "command", lambda job, *_: [sys.executable, "-c", scripts[job.game]])
-    monkeypatch.setattr(atari_learning.signal, "signal", lambda *_: None)
-    atari_learning.train([atari_learning.Job(game, "dqn", 1) for game in scripts], tmp_path, 1, 5, [])
-    said = capsys.readouterr().out
-    assert "Pong_dqn_seed0: ended with 2" in said and "Freeway_dqn_seed0: done" in said

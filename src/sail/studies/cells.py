@@ -50,6 +50,14 @@ class Cell:
             node[leaf] = value
         return make_config(self.env, self.agent, overrides, self.preset)
 
+    def command(self) -> list[str]:
+        """What would run it by hand."""
+        words = ["sail", "train", self.env, "--agent", self.agent, *(["--preset", self.preset] if self.preset else [])]
+        for dotted, value in (*self.settings.items(), ("seed", self.seed), ("seeds", self.seeds)):
+            text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value).lower()
+            words += [f"--{dotted.replace('_', '-')}", str(value) if isinstance(value, str) else text]
+        return words
+
     def to_tree(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)

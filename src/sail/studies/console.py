@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from sail.envs.atari_settings import FRAME_SKIP
 from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
 from sail.studies.resources import bytes_text, time_text
@@ -76,7 +77,9 @@ def _news(status: dict[str, Any]) -> str:
     parts = [f"{status['running']} running"]
     if status["failed"]:
         parts.append(f"{status['failed']} failed")
-    if status["steps_per_second"]:
+    if status["frames_per_second"]:
+        parts.append(f"{status['frames_per_second']:,} frames/s")
+    elif status["steps_per_second"]:
         parts.append(f"{status['steps_per_second']:,} steps/s")
     if status["seconds_left"] is not None:
         parts.append(f"about {time_text(status['seconds_left'])} left")
@@ -87,7 +90,9 @@ def status_table(status: dict[str, Any], most_rows: int = MOST_ROWS) -> Group:
     """A line that sums up, and a table: what failed, what runs, what waits, what is done, as far as there is room."""
     order = {"failed": 0, "running": 1, "waiting": 2, "done": 3}
     rows = sorted(status["cells"], key=lambda row: order[row["state"]])
-    table = Table("cell", "state", "step", "steps/s", "return", "last error", box=None, pad_edge=False)
+    games = all(row["env"].startswith("atari:") for row in rows)
+    rate, unit = (FRAME_SKIP, "frames/s") if games else (1, "steps/s")
+    table = Table("cell", "state", "step", unit, "return", "last error", box=None, pad_edge=False)
     for column in (2, 3, 4):
         table.columns[column].justify = "right"
     colours = {"failed": "red", "running": "cyan", "waiting": "dim", "done": "green"}
@@ -97,7 +102,7 @@ def status_table(status: dict[str, Any], most_rows: int = MOST_ROWS) -> Group:
             Text(row["cell"], overflow="fold"),
             Text(row["state"], style=colours[row["state"]]),
             step if row["step"] else "",
-            f"{row['steps_per_second']:,}" if row["steps_per_second"] else "",
+            f"{rate * row['steps_per_second']:,}" if row["steps_per_second"] else "",
             f"{row['mean_return']:.2f}" if row["mean_return"] is not None else "",
             Text(row["error"] or "", overflow="fold"),
         )

@@ -178,7 +178,7 @@ def _wind_down(
 
 @contextmanager
 def _stop_requests(listener: Listener) -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; a second one ends everything at once."""
+    """An event that Ctrl-C, SIGTERM and a closed terminal set; a second one ends everything at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -190,7 +190,8 @@ def _stop_requests(listener: Listener) -> Iterator[threading.Event]:
         stop.set()
         listener.note("Stopping: each cell writes a checkpoint first; once more to stop at once.")
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield stop
     finally:

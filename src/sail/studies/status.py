@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from sail.envs.atari_settings import FRAME_SKIP
 from sail.jsonl import read_lines
 from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
@@ -18,14 +19,16 @@ def study_status(study: StudyFolder) -> dict[str, Any]:
     """One object: how many cells there are in each state, the rate, the time left, and a row for each cell."""
     rows = [cell_status(study, cell) for cell in study.cells]
     counts = {state: sum(row["state"] == state for row in rows) for state in ("done", "running", "failed", "waiting")}
-    rates = [row["steps_per_second"] for row in rows if row["state"] == "running" and row["steps_per_second"]]
+    rates = _rates(rows)
+    frames = [row["steps_per_second"] * FRAME_SKIP for row in rows if _is_running(row) and _is_atari(row)]
     return {
         "study": study.name,
         "folder": str(study.path),
         "total": len(rows),
         **counts,
         "driver": study.driver_age() < STALE_SECONDS,
-        "steps_per_second": round(sum(rates)) if rates else None,
+        "steps_per_second": round(sum(row["steps_per_second"] for row in rows if _is_running(row))) or None,
+        "frames_per_second": round(sum(frames)) or None,
         "seconds_left": _seconds_left(rows, rates),
         "cells": rows,
     }
@@ -42,16 +45,18 @@ def cell_status(study: StudyFolder, cell: Cell) -> dict[str, Any]:
         "steps": None,
         "seeds": cell.seeds,
         "steps_per_second": None,
+        "seconds": 0.0,
         "mean_return": None,
         "error": None,
     }
     run = study.run_path(cell)
     summary = _read(run / "DONE")
+    record = study.record(cell)
+    row["seconds"] = round(record.seconds, 1)
     if summary is not None:
         keys = ("steps_per_second", "mean_return")
         step = summary.get("steps")
         return row | {"state": "done", "step": step, "steps": step} | {key: summary.get(key) for key in keys}
-    record = study.record(cell)
     row |= {"state": record.state, "error": record.error, "step": newest_step(run)}
     if record.state == "running" and age(study.state_path(cell)) > STALE_SECONDS:
         row["state"] = "waiting"  # whoever watched over it is dead
@@ -75,10 +80,25 @@ def _read(path: Path) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
+def _is_running(row: dict[str, Any]) -> bool:
+    return row["state"] == "running" and bool(row["steps_per_second"])
+
+
+def _is_atari(row: dict[str, Any]) -> bool:
+    return str(row["env"]).startswith("atari:")
+
+
+def _rates(rows: list[dict[str, Any]]) -> list[float]:
+    """Steps per second of each cell that runs; where one has only begun, as those that are done, start and all."""
+    done = [row["step"] * row["seeds"] / row["seconds"] for row in rows if row["state"] == "done" and row["seconds"]]
+    usual = sum(done) / len(done) if done else 0.0
+    return [row["steps_per_second"] or usual for row in rows if row["state"] == "running"]
+
+
 def _seconds_left(rows: list[dict[str, Any]], rates: list[float]) -> float | None:
-    """What is left at the rate of the cells that run now, if the others are like those that have begun or ended."""
+    """What is left at the rate of the cells that run now, if the others are as long as those that have begun."""
     known = [row["steps"] for row in rows if row["steps"]]
-    if not rates or not known:
+    if not sum(rates) or not known:
         return None
     typical = sum(known) / len(known)
     left = sum(

@@ -105,10 +105,12 @@ def follow(parent: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """`worker.py PARENT RUN PROGRESS CELL`: exit codes as those of `sail train`."""
-    parent, run, progress, cell = arguments
+    parent, run, progress, tree = arguments
     follow(int(parent))
+    cell = Cell(**json.loads(tree))
+    sys.argv = cell.command()  # what config.yaml will say it was made by
     try:
-        run_cell(Cell(**json.loads(cell)), Path(run), Path(progress))
+        run_cell(cell, Path(run), Path(progress))
     except SailError as error:
         print(f"sail: {error}", file=sys.stderr, flush=True)
         return error.exit_code
