@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sail"
 
-# A room may import itself and these. `errors`, `jsonl` and `machine` are tools that know nothing and are open to all.
+# A room may import itself and these. `errors`, `games`, `jsonl`, `machine` are tools: they know nothing, all know them.
 MAY_KNOW = {
     "rules": {"plugins"},
     "losses": set(),
@@ -19,6 +19,7 @@ MAY_KNOW = {
     "errors": set(),
     "jsonl": set(),
     "machine": set(),
+    "games": set(),
     "networks": set(),
     "replay": set(),
     "plugins": set(),
@@ -42,7 +43,7 @@ MAY_KNOW = {
     "__init__": {"agents", "config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
-TOOLS = {"errors", "jsonl", "machine"}
+TOOLS = {"errors", "games", "jsonl", "machine"}
 # Modules that answer before jax is there: names and settings, the command line, and everything after training.
 WITHOUT_JAX = [
     "sail",

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sail.errors import BadInputError
+from sail.games import GROUPS
 from sail.studies import cells as cells_module
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import FIGURES, GRID_KEYS, KEYS, Definition, read_definition
 from sail.studies.folder import StudyFolder, extend, open_or_create
-from sail.studies.games import GROUPS
 from sail.studies.library import find, shipped
 from sail.studies.marked import Marked
 from sail.studies.records import STALE_SECONDS

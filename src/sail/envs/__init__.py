@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator, Tag, ValidationError
 
-from sail.envs.atari_settings import GAMES, AtariSettings
+from sail.envs.atari_settings import AtariSettings
 from sail.envs.gym_settings import GymSettings
 from sail.envs.settings import (
     AppleKeyDoorTreasureSettings,
@@ -20,6 +20,7 @@ from sail.envs.settings import (
     ProbeSettings,
 )
 from sail.errors import invalid_settings, unknown_name
+from sail.games import GAMES
 
 if TYPE_CHECKING:
     from sail.envs.base import JaxEnv

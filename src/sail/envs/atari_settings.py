@@ -1,4 +1,4 @@
-"""What can be set in an Atari game, and the games of the paper. No jax and no emulator here."""
+"""What can be set in an Atari game. No jax and no emulator here."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ from pydantic import Field
 
 from sail.envs.settings import Int, Probability, settings
 from sail.errors import BadInputError, unknown_name
+from sail.games import GAMES
 from sail.machine import MANY_CORES, cores
 
-# The 60 games of Dopamine; the paper's 59 leave out ElevatorAction.
-_SIXTY = """
-AirRaid Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling Boxing Breakout
-Carnival Centipede ChopperCommand CrazyClimber DemonAttack DoubleDunk ElevatorAction Enduro FishingDerby Freeway
-Frostbite Gopher Gravitar Hero IceHockey Jamesbond JourneyEscape Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman
-NameThisGame Phoenix Pitfall Pong Pooyan PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest Skiing Solaris
-SpaceInvaders StarGunner Tennis TimePilot Tutankham UpNDown Venture VideoPinball WizardOfWor YarsRevenge Zaxxon
-"""
-GAMES = tuple(_SIXTY.split())
 FRAME_SKIP = 4
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from sail.envs.atari_settings import FRAME_SKIP
 from sail.errors import unknown_name
-from sail.studies.games import GROUPS
+from sail.games import GROUPS
 from sail.studies.marked import Marked, Where
 from sail.studies.resources import Resources, read_resources
 

@@ -1,0 +1,213 @@
+"""Run folders as data: the curves of every seed, and a reason for each folder that could not be read.
+
+A folder may be in any state: still training, killed, half copied, written by another version. Nothing here raises for
+that; what cannot be used is left out and said.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import yaml
+
+FRAMES_A_STEP = {"atari": 4}
+SKIPPED = {"checkpoints", "replay", "video", "state"}
+"""Folders inside a study or a run that hold no run folders, and may hold a great many files."""
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML was built with it
+
+
+class LeftOut(NamedTuple):
+    """Something that is not in a report, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SeedCurve:
+    """What one seed has logged: a number for each phase, NaN where there is none."""
+
+    seed: int
+    steps: np.ndarray  # [phases], agent steps, increasing
+    columns: dict[str, np.ndarray]  # each [phases]
+
+    def column(self, name: str) -> np.ndarray:
+        """One of them; NaN throughout where it was never logged."""
+        found = self.columns.get(name)
+        return np.full(len(self.steps), math.nan) if found is None else found
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Evaluation returns where there are any, else training returns: what the paper's curves are made of."""
+        evaluated = self.column("eval_return")
+        return evaluated if np.isfinite(evaluated).any() else self.column("train_return")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run folder."""
+
+    path: Path
+    env: str
+    agent: str
+    seeds: tuple[SeedCurve, ...]
+    done: bool
+    settings: dict[str, Any]
+    provenance: dict[str, Any] = field(default_factory=dict)
+    study: str | None = None
+    videos: tuple[Path, ...] = ()
+
+    @property
+    def frames_a_step(self) -> int:
+        """Emulator frames of one agent step."""
+        return FRAMES_A_STEP.get(self.env.partition(":")[0], 1)
+
+
+def read_runs(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Run], list[LeftOut]]:
+    """Every run in these folders (run folders, study folders, or folders of either), and what was left out."""
+    runs: list[Run] = []
+    left_out: list[LeftOut] = []
+    seen: set[Path] = set()
+    for path in map(Path, paths):
+        if not path.is_dir():
+            left_out.append(LeftOut(str(path), "there is no such folder"))
+            continue
+        found = False
+        for folder, study in _run_folders(path, None):
+            found = True
+            if folder.resolve() in seen:
+                continue
+            seen.add(folder.resolve())
+            outcome = _read_run(folder, study, left_out)
+            if isinstance(outcome, Run):
+                runs.append(outcome)
+            else:
+                left_out.append(outcome)
+        if not found:
+            left_out.append(LeftOut(str(path), "there are no run folders in it"))
+    return runs, left_out
+
+
+def _run_folders(folder: Path, study: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Run folders below a folder, each with the study it belongs to. A folder that looks like one counts as one."""
+    if (folder / "study.json").is_file():
+        study = folder
+    if (folder / "config.yaml").is_file() or (folder / "metrics.jsonl").is_file() or (folder / "DONE").is_file():
+        yield folder, study
+        return
+    try:
+        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for path in map(Path, inside):
+        if path.name not in SKIPPED and not path.name.startswith("."):
+            yield from _run_folders(path, study)
+
+
+def _read_run(folder: Path, study: Path | None, left_out: list[LeftOut]) -> Run | LeftOut:
+    try:
+        tree = yaml.load((folder / "config.yaml").read_text(), Loader=_Loader)  # safe: it makes no objects
+        settings = {key: value for key, value in tree.items() if key != "provenance"}
+        env = _text(settings["env"]["name"])
+        agent = agent_name(settings)
+    except FileNotFoundError:
+        return LeftOut(str(folder), "it has no config.yaml")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        return LeftOut(str(folder), f"its config.yaml cannot be read: {' '.join(str(error).split())[:200]}")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return LeftOut(str(folder), "its config.yaml does not say which agent trained where")
+    rows, bad = read_rows(folder / "metrics.jsonl")
+    if bad:
+        left_out.append(LeftOut(str(folder / "metrics.jsonl"), f"{bad} broken line(s)"))
+    seeds = tuple(_curves(rows))
+    if not seeds:
+        return LeftOut(str(folder), "it has no metrics yet")
+    provenance = tree.get("provenance")
+    return Run(
+        path=folder,
+        env=env,
+        agent=agent,
+        seeds=seeds,
+        done=(folder / "DONE").is_file(),
+        settings=settings,
+        provenance=provenance if isinstance(provenance, dict) else {},
+        study=study.name if study else None,
+        videos=_videos(folder),
+    )
+
+
+def agent_name(settings: dict[str, Any]) -> str:
+    """The paper's name for an agent, from its settings: sail-iqn, or a base alone; `+rnd` for curiosity."""
+    rule, base = _text(settings["rule"]["name"]), _text(settings["agent"]["base"])
+    curious = isinstance(settings.get("rnd"), dict) and settings["rnd"].get("enabled") is True
+    return (base if rule == "bellman" else f"{rule}-{base}") + ("+rnd" if curious else "")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(value)
+    return value
+
+
+def read_rows(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The lines of a log that are objects, and how many others there were; half a last line does not count."""
+    rows: list[dict[str, Any]] = []
+    bad = 0
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return rows, bad
+    for line in lines[:-1]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        else:
+            bad += 1
+    return rows, bad
+
+
+def _curves(rows: list[dict[str, Any]]) -> Iterator[SeedCurve]:
+    """A curve for each seed; of several lines for one step the last counts, as after a resumption."""
+    by_seed: dict[int, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        seed, step = row.get("seed"), row.get("step")
+        if _is_count(seed) and _is_count(step):
+            by_seed.setdefault(int(seed), {})[int(step)] = row  # type: ignore[arg-type]
+    for seed, by_step in sorted(by_seed.items()):
+        steps = sorted(by_step)
+        names = dict.fromkeys(name for row in by_step.values() for name in row if name not in ("seed", "step"))
+        columns = {name: np.array([_number(by_step[step].get(name)) for step in steps]) for name in names}
+        yield SeedCurve(seed, np.array(steps), columns)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def _videos(folder: Path) -> tuple[Path, ...]:
+    video = folder / "video"
+    try:
+        return (
+            tuple(sorted(p for p in video.iterdir() if p.suffix in (".mp4", ".webp", ".gif"))) if video.is_dir() else ()
+        )
+    except OSError:
+        return ()
