@@ -113,7 +113,7 @@ def test_the_unit_of_the_score_does_not_matter(base, unit):
 def test_human_normalised():
     assert human_normalised(30.0, random=10.0, human=50.0) == 0.5  # 20 / 40
     assert human_normalised([10.0, 50.0, 0.0], 10.0, 50.0).tolist() == [0.0, 1.0, -0.25]
-    # A human worse than chance (Skiing is nearly so): more is better all the same, (60 - 50) / |10 - 50|.
+    # A human worse than chance: more is better all the same, (60 - 50) / |10 - 50|.
     assert human_normalised(60.0, random=50.0, human=10.0) == 0.25
 
 

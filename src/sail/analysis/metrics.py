@@ -78,7 +78,7 @@ class ImprovementOverGames(NamedTuple):
 def relative_improvement_over_games(
     x: Mapping[str, Array], base: Mapping[str, Array], eps: float = 1e-6
 ) -> ImprovementOverGames:
-    """`relative_improvement` on every game that both agents have a curve of, in the order of `x`; average and median."""
+    """`relative_improvement` on every game that both agents have a curve of, with its average and median."""
     games = {game: relative_improvement(x[game], base[game], eps) for game in x if game in base}
     if not games:
         raise BadInputError("There is no game that both agents played.")

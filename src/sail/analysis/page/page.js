@@ -112,7 +112,8 @@ function showTable(table) {
         const text = number(value.value);
         cell.append(value.best ? make("b", {}, text) : text);
         if (value.low !== null && value.low !== undefined) cell.append(make("small", {}, ` [${number(value.low, 3)}, ${number(value.high, 3)}]`));
-        if (value.seeds) cell.append(make("small", { title: "seeds" }, ` ×${value.seeds}`));
+        if (value.seeds) cell.append(make("small", { title: "seeds" }, ` x ${value.seeds}`));
+        if (value.at) cell.append(make("small", { title: "measured here" }, ` @${number(value.at, 3)}`));
       } else {
         const text = kind === "share" && value !== null ? `${(100 * value).toFixed(1)} %` : kind === "text" ? String(value ?? "") : number(value);
         cell.append(row.bold ? make("b", {}, text) : text);

@@ -1,0 +1,159 @@
+"""A report: what run folders say, as parts that a page, a text or files can show."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sail.analysis.curve_parts import curve_of, curve_parts
+from sail.analysis.groups import Group, group_runs
+from sail.analysis.published import game_of
+from sail.analysis.runs import LeftOut, Run, read_runs
+from sail.analysis.score_parts import groups_of, human_part, improvement_parts, score_parts, sticky_part
+from sail.analysis.statistic_parts import statistic_parts
+from sail.errors import BadInputError
+
+
+class Report(NamedTuple):
+    """`page` is what the page shows, ready for JSON; `groups` is what figures are drawn from."""
+
+    page: dict[str, Any]
+    groups: list[Group]
+
+
+def build_report(
+    paths: Sequence[str | os.PathLike[str]], baseline: str | None = None, title: str | None = None, reps: int = 50_000
+) -> Report:
+    """The report of everything in these folders. Whatever cannot be read is listed in it, with the reason."""
+    runs, left_out = read_runs(paths)
+    return report_of(runs, left_out, [Path(path) for path in paths], baseline, title, reps)
+
+
+def report_of(
+    runs: Sequence[Run],
+    left_out: Sequence[LeftOut],
+    paths: Sequence[Path],
+    baseline: str | None = None,
+    title: str | None = None,
+    reps: int = 50_000,
+) -> Report:
+    """The report of runs that were read already."""
+    groups, twice = group_runs(runs)
+    groups.sort(key=lambda group: group.env)
+    variants = sorted({group.variant for group in groups}, key=_order)
+    if baseline is not None and baseline not in variants:
+        raise BadInputError(
+            f"There is no agent '{baseline}' in these runs to compare with: choose one of {', '.join(variants)}."
+        )
+    base = baseline or _baseline(paths, variants)
+    ordered = [group for variant in variants for group in groups if group.variant == variant]
+    curves = [curve_of(group) for group in ordered]
+    parts = score_parts(ordered) if ordered else []
+    parts += improvement_parts(ordered, base) if base else []
+    parts += human_part(ordered)
+    parts += statistic_parts(ordered, base or "", reps)
+    parts += sticky_part(ordered, base.split(" ")[0] if base else "")
+    parts += curve_parts(ordered, curves) if ordered else []
+    parts += [_speed(ordered)] if ordered else []
+    parts += [_left_out([*left_out, *twice]), _sources(runs)]
+    page = {
+        "title": title or _title(paths, runs),
+        "subtitle": _subtitle(ordered, runs),
+        "agents": variants,
+        "envs": [_env(env, ordered) for env in dict.fromkeys(group.env for group in groups)],
+        "curves": curves,
+        "parts": parts,
+        "made": f"Made by sail report, {datetime.now(UTC).isoformat(timespec='minutes')}.",
+        "live": False,
+    }
+    return Report(page, ordered)
+
+
+def _order(variant: str) -> tuple[str, int, str]:
+    """Base agents together, the base first and its rules after it."""
+    agent, _, settings = variant.partition(" ")
+    rule, _, base = agent.rpartition("-") if agent.count("-") else ("", "", agent)
+    if agent.endswith("full-rainbow"):
+        rule, base = agent.removesuffix("full-rainbow").rstrip("-"), "full-rainbow"
+    return base, ["", "al", "sail", "strsil", "munchausen"].index(rule) if rule in _RULES else 9, settings
+
+
+_RULES = ("", "al", "sail", "strsil", "munchausen")
+
+
+def _baseline(paths: Sequence[Path], variants: Sequence[str]) -> str | None:
+    """What a study file names, else a base agent without a rule, else the first."""
+    for path in paths:
+        try:
+            named = json.loads((path / "study.json").read_text())["definition"]["report"]["baseline"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if named in variants:
+            return str(named)
+    plain = [variant for variant in variants if _order(variant)[1] == 0]
+    return next(iter([*plain, *variants]), None)
+
+
+def _title(paths: Sequence[Path], runs: Sequence[Run]) -> str:
+    studies = dict.fromkeys(run.study for run in runs if run.study)
+    return f"sail: {', '.join(studies) if studies else ', '.join(str(path) for path in paths)}"
+
+
+def _subtitle(groups: Sequence[Group], runs: Sequence[Run]) -> str:
+    if not groups:
+        return "There is nothing to show yet."
+    seeds = [len(group.seeds) for group in groups]
+    total, done = sum(seeds), sum(len(run.seeds) for run in runs if run.done)
+    envs, agents = len({group.env for group in groups}), len({group.variant for group in groups})
+    each = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    running = "all finished" if done >= total else f"{done} finished"
+    return f"{total:,} runs ({running}): {agents} agents in {envs} environments, {each} seeds each."
+
+
+def _env(env: str, groups: Sequence[Group]) -> dict[str, Any]:
+    return {"name": env, "groups": groups_of(env), "unit": "frames" if game_of(env) else "steps"}
+
+
+def _speed(groups: Sequence[Group]) -> dict[str, Any]:
+    """Steps (or frames) per second of training, the slowest and the fastest run of each agent."""
+    rates: dict[tuple[str, str, str], list[float]] = {}
+    for group in groups:
+        unit = "frames/s" if game_of(group.env) else "steps/s"
+        for run in group.runs:
+            hardware = run.provenance.get("hardware")
+            devices = hardware.get("devices") if isinstance(hardware, dict) else None
+            device = ", ".join(map(str, devices)) if isinstance(devices, list) else "unknown"
+            curve = max(run.seeds, key=lambda one: one.steps[-1])
+            seconds = curve.column("seconds")[-1]
+            if seconds > 0:
+                rate = curve.steps[-1] * run.frames_a_step * len(run.seeds) / seconds
+                rates.setdefault((group.variant, unit, device), []).append(float(rate))
+    rows = [
+        {"agent": variant, "cells": [variant, unit, device, len(found), min(found), max(found)]}
+        for (variant, unit, device), found in rates.items()
+    ]
+    names = [("agent", "text"), ("unit", "text"), ("device", "text"), ("runs", "number")]
+    names += [("slowest", "number"), ("fastest", "number")]
+    columns = [{"name": name, "kind": kind} for name, kind in names]
+    about = "Of whole runs, over all seeds of a run, compilation and evaluation included."
+    return {"kind": "table", "id": "speed", "title": "Speed", "about": about, "columns": columns, "rows": rows}
+
+
+def _left_out(items: Sequence[LeftOut]) -> dict[str, Any]:
+    lines = [f"{item.path}: {item.reason}" for item in items]
+    about = "Everything that was there and is not in this report." if lines else "Nothing: all that was there is here."
+    return {"kind": "list", "id": "left-out", "title": "Left out", "about": about, "items": lines}
+
+
+def _sources(runs: Sequence[Run]) -> dict[str, Any]:
+    lines = []
+    for run in runs:
+        made = run.provenance
+        parts = [made.get("command") or "unknown command", f"commit {made.get('commit') or 'unknown'}"]
+        lines.append("; ".join(map(str, [*parts, made.get("started") or "unknown date"])))
+    about = "The command, commit and date of every run."
+    return {"kind": "list", "id": "sources", "title": "How it was made", "about": about, "items": lines}
