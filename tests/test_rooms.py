@@ -39,7 +39,8 @@ MAY_KNOW = {
     "commands": {"agent_list", "config", "settings_help", "console", "training", "analysis", "envs"},
     "studies": {"agents", "bench_store", "config", "envs", "training"},
     "study_command": {"studies"},
-    "cli": {"commands", "envs", "study_command"},
+    "report_command": {"analysis"},
+    "cli": {"commands", "envs", "report_command", "study_command"},
     "__init__": {"agents", "config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
@@ -58,6 +59,7 @@ WITHOUT_JAX = [
 ]
 WITHOUT_JAX += ["sail.envs", "sail.agents.names", "sail.analysis.drawing", "sail.analysis.pictures"]
 WITHOUT_JAX += ["sail.training.run_folder", "sail.study_command", "sail.studies.driver", "sail.studies.console"]
+WITHOUT_JAX += ["sail.report_command", "sail.analysis.report", "sail.analysis.report_files", "sail.analysis.figures"]
 WITHOUT_JAX += ["sail.studies.local", "sail.studies.on_ray", "sail.studies.worker"]
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from sail import __version__, commands, study_command
+from sail import __version__, commands, report_command, study_command
 from sail.errors import BadInputError, SailError
 
 SHORT = {"rnd": "rnd.enabled", "n_step": "replay.n_step"}  # settings that have a short name too
@@ -108,6 +108,15 @@ def _parser() -> argparse.ArgumentParser:
     draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", commands.draw)
     draw.add_argument("--out", help="image to write (PNG, SVG or PDF)")
     study_command.add_parser(subparsers, _Parser, EPILOG)
+    report = command("report", "Make a page, tables and figures of run folders or studies.", report_command.report)
+    report.add_argument("paths", nargs="+", help="run folders, study folders, or folders of them")
+    report.add_argument("--out", required=True, help="page to write, such as report.html")
+    report.add_argument(
+        "--format", help="html (default), md, csv, png, svg; several with commas: the others go beside it"
+    )
+    report.add_argument("--baseline", help="agent that the others are compared with (default: the study's)")
+    report.add_argument("--title", help="title of the page")
+    report.add_argument("-h", "--help", action="help", help="show this help")
     for sub, what in ((resume, "run"), (evaluate, "run"), (play, "run"), (draw, "run_or_env")):
         sub.add_argument(what, help="run folder" if what == "run" else "run folder, or environment name")
         sub.add_argument("-h", "--help", action="help", help="show this help")

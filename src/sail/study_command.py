@@ -15,7 +15,7 @@ from sail.errors import BadInputError
 from sail.studies import library
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import Definition, read_definition
-from sail.studies.folder import StudyFolder, extend, open_or_create
+from sail.studies.folder import StudyFolder, extend, open_or_create, up_to_date
 from sail.studies.marked import Marked
 from sail.studies.resources import Resources, read_resource
 
@@ -121,6 +121,8 @@ def _plan(options: argparse.Namespace) -> int:
     definition, cells = _open(options.study)
     from sail.studies.plan import read_benches, study_plan
 
+    if options.bench and options.measure:
+        raise BadInputError("Give --bench or --measure, not both: the former is instead of this machine's own figures.")
     benches = read_benches(options.bench) if options.bench else None
     plan = study_plan(definition.name, cells, benches, options.devices)
     if options.measure and plan["missing"]:
@@ -162,13 +164,14 @@ def _run(options: argparse.Namespace) -> int:
         for name in ("cores", "memory", "gpus", "time_limit", "retries")
         if (value := getattr(options, name)) is not None
     }
-    study = _study_to_run(options)
-    resources = Resources(**{**study.definition()[0].resources.to_tree(), **changes})
+    study, name, marked = _study_to_run(options)
     from sail.studies.console import StudyReporter, print_status
     from sail.studies.driver import Executor, run_study
     from sail.studies.status import study_status
 
     with study.driving():
+        study = study if marked is None else up_to_date(study, marked, name)
+        resources = Resources(**{**study.definition()[0].resources.to_tree(), **changes})
         runner: Executor
         if executor == "ray":
             from sail.studies.on_ray import RayExecutor
@@ -189,13 +192,15 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if result.failed else 0
 
 
-def _study_to_run(options: argparse.Namespace) -> StudyFolder:
+def _study_to_run(options: argparse.Namespace) -> tuple[StudyFolder, str, Marked | None]:
+    """The folder, and the name and file to compare it with, if the folder itself was not what was named."""
     if _is_study_folder(options.study):
         if options.out is not None and Path(options.out).absolute() != Path(options.study).absolute():
             raise BadInputError(f"{options.study} is a study folder already: it goes on where it is, without --out.")
-        return StudyFolder(options.study)
+        study = StudyFolder(options.study)
+        return study, study.name, None
     name, marked = library.find(options.study)
-    return open_or_create(Path(options.out or Path("studies") / name), marked, name)
+    return open_or_create(Path(options.out or Path("studies") / name), marked, name), name, marked
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -215,14 +220,11 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _extend(options: argparse.Namespace) -> int:
-    study = StudyFolder(options.folder)
-    if options.file:
-        if options.seeds or options.environments or options.agents:
-            raise BadInputError("Give --file, or what to add, not both.")
-        marked = Marked.from_file(Path(options.file))
-    else:
-        marked = _larger(study, options)
-    with study.driving():
+    if options.file and (options.seeds or options.environments or options.agents):
+        raise BadInputError("Give --file, or what to add, not both.")
+    with StudyFolder(options.folder).driving():
+        study = StudyFolder(options.folder)
+        marked = Marked.from_file(Path(options.file)) if options.file else _larger(study, options)
         study, new = extend(study, marked, study.name)
     if options.json:
         print(json.dumps({"total": len(study.cells), "new": [cell.name for cell in new]}))

@@ -19,7 +19,7 @@ from sail.games import GROUPS
 from sail.studies import cells as cells_module
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import FIGURES, GRID_KEYS, KEYS, Definition, read_definition
-from sail.studies.folder import StudyFolder, extend, open_or_create
+from sail.studies.folder import StudyFolder, extend, open_or_create, up_to_date
 from sail.studies.library import find, shipped
 from sail.studies.marked import Marked
 from sail.studies.records import STALE_SECONDS
@@ -143,7 +143,7 @@ def test_seeds_train_together_where_the_environment_is_compiled_in(
 
 
 def begin(path: Path, text: str) -> StudyFolder:
-    return open_or_create(path / "study", marked(text), "mine")
+    return up_to_date(open_or_create(path / "study", marked(text), "mine"), marked(text), "mine")
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ BELOW_KDT = [  # after two good lines
     ("vary:\n  rule.alpha:\n    - 0.5\n    - 1.5", 6, "rule.alpha must be less than 1, not 1.5."),
     ("vary:\n  replay.n-step:\n    - 1\n    - 0", 6, "replay.n_step must be"),
     ("vary:\n  rule.alhpa: [0]", 4, "did you mean 'rule.alpha'?"),
-    ("vary: {rule.alpha: [0, 0]}", 1, "the cell kdt/dqn,rule.alpha=0 is there twice"),
+    ("vary: {rule.alpha: [0, 0.0]}", 3, "vary.rule.alpha has a value twice."),
     ("report: []", 3, "report must be a mapping, not []."),
     ("report: {show: curves}", 3, "report.show must be a list, not 'curves'."),
     ("report:\n  show:\n    - curves\n    - sped", 6, "There is no figure 'sped': did you mean 'speed'?"),

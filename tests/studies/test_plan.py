@@ -13,7 +13,7 @@ from sail.bench_store import remember, remembered
 from sail.cli import main
 from sail.errors import BadInputError
 from sail.studies.cells import Cell
-from sail.studies.plan import checkpoint_bytes, read_benches, study_plan
+from sail.studies.plan import checkpoint_bytes, read_benches, study_plan, wall_seconds
 from sail.training.program import make_program
 
 
@@ -37,6 +37,13 @@ def test_hours_are_steps_over_rate() -> None:
     assert plan["missing"] == []
 
 
+def test_cells_are_not_cut_in_pieces() -> None:
+    # Nine cells of an hour on eight devices: one of them has two.
+    assert wall_seconds([3600.0] * 9, 8) == 7200 and wall_seconds([3600.0] * 9, 9) == 3600
+    assert wall_seconds([5.0, 4.0, 3.0, 3.0, 3.0], 2) == 10  # 5 + 3, and 4 + 3 + 3
+    assert wall_seconds([], 3) == 0
+
+
 def test_frames_of_a_game_are_four_to_a_step() -> None:
     pytest.importorskip("ale_py")
     cells = [cell("dqn", "atari:Pong", steps=250_000), cell("dqn", "atari:Breakout", steps=250_000)]
@@ -56,7 +63,7 @@ def test_the_nearest_measurement_is_taken_and_named() -> None:
     assert row["steps_per_second"] == 900 and row["rate_from"].startswith("al-dqn, probe-chain, H200")
     assert study_plan("x", [cell("dqn", seeds=4)], benches)["rows"][0]["steps_per_second"] == 7_000
     plan = study_plan("x", [cell("iqn"), cell("dqn")], benches)
-    assert plan["hours"] is None and plan["missing"] == ["sail bench probe-chain --agent iqn"]
+    assert plan["hours"] is None and plan["missing"] == ["sail bench probe-chain --agent iqn --seeds 1"]
 
 
 def test_a_checkpoint_is_as_large_as_reckoned() -> None:

@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from sail.cli import main
-from sail.studies.folder import StudyFolder
+from sail.studies.folder import StudyFolder, open_or_create
+from sail.studies.marked import Marked
 from sail.studies.records import STALE_SECONDS
 from sail.studies.status import study_status
 from sail.training.run_folder import RunFolder
@@ -178,12 +179,53 @@ def test_limits_of_time_and_memory(tmp_path: Path, capsys: Any) -> None:
     assert run(file, "--out", out, "--json") == 1
     rows = json.loads(capsys.readouterr().out)["cells"]
     assert [row["state"] for row in rows] == ["failed", "failed"]
-    assert {row["error"] for row in rows} == {"The cell took longer than its time limit of 8 s."}
+    assert {row["error"] for row in rows} == {
+        "The cell took longer than its time limit of 8 s (--time-limit sets another)."
+    }
     assert all(row["step"] > 0 for row in rows)  # and has a checkpoint, from which it would go on
     assert run(out, "--memory", "50MB", "--time-limit", "1h", "--json") == 1
     rows = json.loads(capsys.readouterr().out)["cells"]
     assert all("of memory, and resources.memory allows 50 MB." in row["error"] for row in rows)
     assert all(len(steps) == 2 and steps[1] > 0 for steps in starts(out).values())
+
+
+def test_a_driver_that_dies_costs_no_checkpoint(tmp_path: Path) -> None:
+    """Neither here nor on Ray, which would kill the processes that its workers have started."""
+    pytest.importorskip("ray")
+    settings = {**TINY["settings"], "checkpoint.seconds": 3600}  # nothing but the end writes one
+    file = write(tmp_path, steps=500_000_000, environments=["probe-chain"], agents=["dqn"], settings=settings)
+    for name, more in (("local", ()), ("ray", ("--executor", "ray"))):
+        out = tmp_path / name
+        driver = study_torture.start(str(file), out, *more)
+        wait_for(lambda out=out: (out / "study.json").is_file() and status_of(out)["steps_per_second"])
+        driver.kill()
+        driver.wait()
+        wait_for(lambda out=out: status_of(out)["cells"][0]["step"] and checkpoints(out))
+
+
+def checkpoints(folder: Path) -> list[Path]:
+    return list((folder / "cells").glob("*/*/*/checkpoints/[0-9]*"))
+
+
+def test_a_task_that_breaks_is_not_tried_for_ever(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("ray")
+    out = tmp_path / "out"
+    file = write(tmp_path, environments=["probe-chain"], agents=["dqn"], resources={"retries": 2})
+    study = open_or_create(out, Marked.from_file(file), "tiny")
+    (out / "state").write_text("in the way")
+    assert run(study.path, "--executor", "ray") == 1
+    assert "Not a directory" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_not_thrown_away(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run(write(tmp_path, environments=["probe-chain"], agents=["dqn"]), "--out", out) == 0
+    cell = out / "cells" / "probe-chain" / "dqn" / "seed0"
+    (cell / "DONE").unlink()
+    for checkpoint in checkpoints(out):
+        (checkpoint / "state.safetensors").write_bytes(b"damaged")
+    assert run(out) == 0
+    assert (cell / "DONE").is_file() and len(list(cell.parent.glob(".seed0.damaged-*/metrics.jsonl"))) == 1
 
 
 def test_ctrl_c_leaves_checkpoints_and_a_second_driver_is_sent_away(tmp_path: Path, capsys: Any) -> None:
@@ -239,7 +281,7 @@ BAD = [
     (["run", "kdt/smoke", "--workers", "0"], "at least 1"),
     (["run", "kdt/smoke", "--memory", "lots"], "memory must be such as 2GB, not 'lots'."),
     (["run", "kdt/smoke", "--out", "x" * 300], "cannot be written"),
-    (["run", "kdt/smoke", "--memory", "1000TB", "--out", "{tmp}/a"], "needs 1e+03 TB of memory"),
+    (["run", "kdt/smoke", "--memory", "1000TB", "--out", "{tmp}/a"], "needs 1000 TB of memory"),
     (["run", "kdt/smoke", "--address", "nowhere", "--out", "{tmp}/b"], "A Ray address is auto, HOST:PORT"),
     (["run", "kdt/smoke", "--address", "127.0.0.1:1", "--out", "{tmp}/c"], "no Ray cluster to be reached"),
     (["status", "no/such"], "is no study folder"),

@@ -53,11 +53,13 @@ def report_of(
     ordered = [group for variant in variants for group in groups if group.variant == variant]
     curves = [curve_of(group) for group in ordered]
     parts = score_parts(ordered) if ordered else []
+    drawn = curve_parts(ordered, curves) if ordered else []
+    parts += drawn[:1]
     parts += improvement_parts(ordered, base) if base else []
     parts += human_part(ordered)
     parts += statistic_parts(ordered, base or "", reps)
     parts += sticky_part(ordered, base.split(" ")[0] if base else "")
-    parts += curve_parts(ordered, curves) if ordered else []
+    parts += drawn[1:]
     parts += [_speed(ordered)] if ordered else []
     parts += [_left_out([*left_out, *twice]), _sources(runs)]
     page = {

@@ -15,6 +15,8 @@ from sail.errors import BadInputError
 from sail.games import GROUPS
 
 EPS = 1e-6
+FEWEST_BARS = 3
+"""Environments from which on bars say more than the table above them."""
 RESAMPLES = 2_000
 """For the interval of one cell; the statistics over all environments have `statistics.bootstrap`'s own number."""
 Part = dict[str, Any]
@@ -67,7 +69,7 @@ def _scores(
         cells = [None if group is None else _cell(score(group.table()), _at(group), last) for group in mine]
         known = [cell["value"] for cell in cells if cell]
         for cell in cells:
-            if cell and len(known) > 1 and cell["value"] == max(known):
+            if cell and cell["value"] == max(known) > min(known):
                 cell["best"] = True
         game = game_of(env)
         rows.append(
@@ -103,7 +105,7 @@ def improvement_parts(groups: Sequence[Group], baseline: str) -> list[Part]:
     if baseline not in table:
         return []
     base = {env: group.table() for env, group in table[baseline].items()}
-    parts, rows = [], []
+    bars, rows = [], []
     for variant, members in table.items():
         if variant == baseline:
             continue
@@ -117,18 +119,19 @@ def improvement_parts(groups: Sequence[Group], baseline: str) -> list[Part]:
             if values:
                 cells = [variant, name, len(values), float(np.mean(values)), float(np.median(values))]
                 rows.append({"agent": variant, "cells": cells})
-        parts.append(_bars(variant, baseline, found))
+        if len(found.games) >= FEWEST_BARS:
+            bars.append(_bars(variant, baseline, found))
     if not rows:
         return []
     columns = [{"name": "agent", "kind": "text"}, {"name": "environments", "kind": "text"}]
     columns += [{"name": "how many", "kind": "number"}, {"name": "average", "kind": "share"}]
     columns += [{"name": "median", "kind": "share"}]
     about = (
-        f"mean over phases of (score - {baseline}'s), divided by |mean of {baseline}'s| + {EPS:g}. Where the baseline "
+        f"Mean over phases of (score - {baseline}'s), divided by |mean of {baseline}'s| + {EPS:g}. Where the baseline "
         "scores about 0 that is huge, and with it the average: read the median."
     )
     summary = {"kind": "table", "id": "relative-improvement", "title": f"Relative improvement over {baseline}"}
-    return [summary | {"about": about, "columns": columns, "rows": rows}, *parts]
+    return [summary | {"about": about, "columns": columns, "rows": rows}, *bars]
 
 
 def _bars(variant: str, baseline: str, found: metrics.ImprovementOverGames) -> Part:

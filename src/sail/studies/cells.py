@@ -16,6 +16,8 @@ from sail.studies.definition import Definition, Grid
 from sail.studies.marked import Marked, Where
 
 MOST_CELLS = 1_000_000
+MOST_LETTERS = 200
+"""Of a folder's name; most file systems allow 255."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,10 @@ def expand(definition: Definition, marked: Marked, existing: Sequence[Cell] = ()
                 settings["steps"] = grid.steps
             shown = {**{key: grid.settings[key] for key in grid.own}, **values}
             group = f"{_plain(env)}/{','.join([_plain(agent), *(f'{k}={_plain(v)}' for k, v in shown.items())])}"
+            if max(len(part) for part in group.split("/")) > MOST_LETTERS:
+                raise marked.error(
+                    grid.where, f"the name {group[:60]}... is too long for a folder: vary fewer settings."
+                )
             one = Cell(f"{group}/", env, agent, grid.preset, settings, grid.seeds[0], 1)
             _check(one, grid, values, marked)
             twice = taken.setdefault(group, set()).intersection(grid.seeds)

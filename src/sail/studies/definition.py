@@ -186,6 +186,8 @@ def _read_grid(marked: Marked, tree: dict[str, Any], where: Where, base: Grid) -
             key: tuple(_list(marked, some, (*where, "vary", key), f"vary.{key}")) for key, some in values.items()
         }
         for key, some in changes["vary"].items():
+            if any(one in some[:i] for i, one in enumerate(some)):
+                raise marked.error((*where, "vary", key), f"vary.{key} has a value twice.")
             if not some:
                 raise marked.error(
                     (*where, "vary", key), f"the grid is empty: vary.{key} must have at least one value."

@@ -27,7 +27,7 @@ class StudyError(SailError):
 
 
 class InterruptedStudyError(StudyError):
-    """The user stopped the study; every cell has its checkpoint."""
+    """The user stopped the study."""
 
     exit_code = 130
 
@@ -92,6 +92,7 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
     # Those that have begun come first: what is nearly done should be done.
     todo = [cell for cell in study.cells if not study.is_done(cell)]
     waiting = deque(sorted(todo, key=lambda cell: not newest_step(study.run_path(cell))))
+    tries: dict[str, int] = {}
     lost: dict[str, int] = {}
     running = 0
     for note in executor.notes:
@@ -107,21 +108,19 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
                     running += 1
                 if stop.is_set():
                     _wind_down(study, executor, running, listener, cells)
-                    raise InterruptedStudyError(
-                        f"Stopped; every cell that ran has a checkpoint. Go on with 'sail study run {study.path}'."
-                    )
+                    raise InterruptedStudyError(f"Stopped; go on with 'sail study run {study.path}'.")
                 for outcome in executor.wait(0.25):
                     running -= 1
                     cell = cells[outcome.cell]
                     listener.ended(cell, outcome)
                     if outcome.stops_study:
-                        executor.stop()
+                        _wind_down(study, executor, running, listener, cells)
                         raise StudyError(
                             f"{cell.name}: {outcome.error} The study stopped; go on with 'sail study run {study.path}'."
                         )
                     if outcome.done:
                         result.done += 1
-                    elif _goes_again(study, cell, outcome, resources, lost):
+                    elif _goes_again(outcome, resources, tries, lost):
                         waiting.append(cell)
                     else:
                         result.failed[cell.name] = outcome.error or "It was stopped by someone else."
@@ -142,19 +141,19 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
 def _forget_failures(study: StudyFolder, cell: Cell) -> None:
     """Whoever runs a study again may have mended what was wrong."""
     record = study.record(cell)
-    if record.state != "waiting" or record.tries:
-        record.state, record.tries = "waiting", 0
+    if record.state != "waiting":
+        record.state = "waiting"
         study.write_record(cell, record)
 
 
-def _goes_again(study: StudyFolder, cell: Cell, outcome: Outcome, resources: Resources, lost: dict[str, int]) -> bool:
-    if outcome.error is None:  # someone sent it a signal: it has its checkpoint, and goes on
-        lost[cell.name] = lost.get(cell.name, 0) + 1
-        return lost[cell.name] <= LOST_NODES
-    if not outcome.is_cells_fault:
-        lost[cell.name] = lost.get(cell.name, 0) + 1
-        return outcome.again and lost[cell.name] <= LOST_NODES
-    return outcome.again and study.record(cell).tries <= resources.retries
+def _goes_again(outcome: Outcome, resources: Resources, tries: dict[str, int], lost: dict[str, int]) -> bool:
+    """Whether a cell that did not get to its end is started again."""
+    if outcome.error is None or not outcome.is_cells_fault:
+        # Someone sent it a signal and it has its checkpoint, or it lost its node.
+        lost[outcome.cell] = lost.get(outcome.cell, 0) + 1
+        return (outcome.error is None or outcome.again) and lost[outcome.cell] <= LOST_NODES
+    tries[outcome.cell] = tries.get(outcome.cell, 0) + 1
+    return outcome.again and tries[outcome.cell] <= resources.retries
 
 
 def _mark_failed(study: StudyFolder, cell: Cell, error: str) -> None:
@@ -166,14 +165,22 @@ def _mark_failed(study: StudyFolder, cell: Cell, error: str) -> None:
 def _wind_down(
     study: StudyFolder, executor: Executor, running: int, listener: Listener, cells: dict[str, Cell]
 ) -> None:
-    """Every running cell ends with a checkpoint."""
+    """Every running cell ends, with a checkpoint if it can; those that could not are named."""
     executor.stop()
+    without = []
     while running:
         for outcome in executor.wait(0.25):
             running -= 1
-            listener.ended(cells[outcome.cell], outcome)
+            cell = cells[outcome.cell]
+            listener.ended(cell, outcome)
+            if not outcome.done and not newest_step(study.run_path(cell)):
+                without.append(cell.name)
         study.touch()
         listener.tick()
+    if without:
+        listener.note(
+            f"Without a checkpoint, so to begin anew: {', '.join(without[:5])}{', ...' * (len(without) > 5)}."
+        )
 
 
 @contextmanager

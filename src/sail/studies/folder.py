@@ -14,7 +14,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +103,16 @@ class StudyFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise self._driven(file) from None
-            if _host(file) not in (None, socket.gethostname()) and age(file) < STALE_SECONDS:
+            host, _ = _owner(file)
+            if host not in (None, socket.gethostname()) and age(file) < STALE_SECONDS:
                 raise self._driven(file)
             write_json(file, {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()})
             try:
                 yield
             finally:
-                file.unlink(missing_ok=True)
+                with suppress(OSError):
+                    if _owner(file) == (socket.gethostname(), os.getpid()):
+                        file.unlink(missing_ok=True)
 
     def _driven(self, file: Path) -> BadInputError:
         try:
@@ -121,14 +124,17 @@ class StudyFolder:
 
     def touch(self) -> None:
         """Says that the driver is alive."""
-        os.utime(self.path / "driver.json")
+        with suppress(OSError):  # a shared disk may have a bad moment
+            os.utime(self.path / "driver.json")
 
 
-def _host(file: Path) -> str | None:
+def _owner(file: Path) -> tuple[str | None, int | None]:
+    """The host and process that driver.json names."""
     try:
-        return str(json.loads(file.read_text())["host"])
+        tree = json.loads(file.read_text())
+        return str(tree["host"]), int(tree["pid"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return None, None
 
 
 def _write(path: Path, definition: Definition, cells: list[Cell]) -> None:
@@ -140,23 +146,27 @@ def _write(path: Path, definition: Definition, cells: list[Cell]) -> None:
 
 
 def open_or_create(path: Path, marked: Marked, name: str) -> StudyFolder:
-    """The folder of a study file: a new one, or the one that is there, if the file has not changed since."""
-    new = read_definition(marked, name)
+    """The folder of a study file: a new one, or the one that is there (which `up_to_date` then looks at)."""
     try:
         exists = (path / "study.json").is_file()
     except OSError as error:
         raise BadInputError(f"The study folder {path} cannot be written: {error.strerror}.") from None
-    if not exists:
-        return StudyFolder.create(path, new, expand(new, marked))
-    study = StudyFolder(path)
-    old, _ = study.definition()
+    if exists:
+        return StudyFolder(path)
+    definition = read_definition(marked, name)
+    return StudyFolder.create(path, definition, expand(definition, marked))
+
+
+def up_to_date(study: StudyFolder, marked: Marked, name: str) -> StudyFolder:
+    """The study as its file describes it now: refused where that changes its runs. The caller is its driver."""
+    study = StudyFolder(study.path)
+    new, (old, _) = read_definition(marked, name), study.definition()
     if old.decides_results() != new.decides_results():
         raise BadInputError(
-            f"{marked.file} has changed since {path} was begun:\n{difference(old, new)}\nUse another folder (--out), "
-            f"or 'sail study extend {path} --file {marked.file}' if it only adds to what was there."
+            f"{marked.file} has changed since {study.path} was begun:\n{difference(old, new)}\nUse another folder "
+            f"(--out), or 'sail study extend {study.path} --file {marked.file}' if it only adds to what was there."
         )
-    cells = expand(new, marked, study.cells)
-    _check_kept(study, cells, marked.file)
+    _check_kept(study, expand(new, marked, study.cells), marked.file)
     return study.rewrite(new, study.cells)
 
 

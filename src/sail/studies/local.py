@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from sail.errors import BadInputError
@@ -30,6 +31,8 @@ class LocalExecutor:
         if self.workers > fit:
             self.notes.append(f"{self.workers} cells at a time share what {fit} would have to themselves.")
         self._slots: list[WatchedCell | None] = [None] * self.workers
+        places = len(self._gpus) // max(int(resources.gpus), 1) or 1
+        self._share = min(resources.gpus, 1 / -(-self.workers // places))  # of the memory of a GPU, for each cell on it
 
     def _fit(self) -> int:
         needs = self.resources
@@ -57,7 +60,7 @@ class LocalExecutor:
     def submit(self, cell: Cell) -> None:
         """Starts a cell."""
         slot = self._slots.index(None)
-        environment = environment_of(self.resources, self._gpus_of(slot))
+        environment = environment_of(self.resources, self._gpus_of(slot), self._share)
         self._slots[slot] = WatchedCell(self.study, cell, self.resources, environment)
 
     def _gpus_of(self, slot: int) -> list[str]:
@@ -93,6 +96,8 @@ class LocalExecutor:
             if watched is not None:
                 watched.kill()
                 watched.process.wait()
+                with suppress(OSError):  # the disk may be what has failed
+                    watched.poll()  # which keeps the record
 
 
 def machine_memory() -> int | None:

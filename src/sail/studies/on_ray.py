@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from sail.errors import BadInputError
+from sail.errors import BadInputError, SailError
 from sail.machine import cores
 from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
@@ -24,6 +24,8 @@ from sail.studies.worker import GRACE_SECONDS
 POLL_SECONDS = 0.1
 MOST_IN_FLIGHT = 1_000
 CONNECT_SECONDS = 5.0
+CHILDREN_LIVE_ON = "RAY_kill_child_processes_on_worker_exit"
+"""Ray kills the children of a worker that ends. Ours end by themselves when that happens, with a checkpoint."""
 
 
 def watch_cell(study: str, cell: dict[str, Any], resources: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +56,10 @@ def _end(watched: WatchedCell) -> None:
         watched.kill()
 
 
+class RayStartError(SailError):
+    """Ray itself does not start."""
+
+
 class RayExecutor:
     """Runs cells as tasks of a Ray cluster: an existing one, or one that is started for as long as the study runs."""
 
@@ -65,7 +71,11 @@ class RayExecutor:
         self.workers = self._fit()
         remote = self._ray.remote(watch_cell)
         self._task = remote.options(
-            num_cpus=resources.cores, num_gpus=resources.gpus, memory=resources.memory, max_retries=0
+            num_cpus=resources.cores,
+            num_gpus=resources.gpus,
+            memory=resources.memory,
+            max_retries=0,
+            runtime_env={"env_vars": {CHILDREN_LIVE_ON: "false"}},
         )
 
     def _fit(self) -> int:
@@ -97,7 +107,11 @@ class RayExecutor:
         """The cells that have ended; waits so long for one to."""
         if not self._tasks:
             return []
-        ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+        try:
+            ready, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+        except self._ray.exceptions.RayError as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ConnectionError(f"The Ray cluster was lost ({first})") from None
         return [self._outcome(reference) for reference in ready]
 
     def _outcome(self, reference: Any) -> Outcome:
@@ -109,7 +123,7 @@ class RayExecutor:
         except (ray.exceptions.RayTaskError, ray.exceptions.RayError) as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             if isinstance(error, ray.exceptions.RayTaskError):  # a fault in our own task
-                full = DISK_IS_FULL in str(error)
+                full = any(reason in str(error) for reason in DISK_IS_FULL)
                 return Outcome(name, error=lines[-1], again=not full, stops_study=full)
             reason = f"Its node or its watcher was lost ({type(error).__name__}: {lines[0]})."
             return Outcome(name, error=reason, again=True, is_cells_fault=False)
@@ -132,14 +146,23 @@ def _connect(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
-        ray.init(address="local", num_cpus=cores(), include_dashboard=False, _memory=machine_memory(), **quiet)
+        try:
+            ray.init(address="local", num_cpus=cores(), include_dashboard=False, _memory=machine_memory(), **quiet)
+        except Exception as error:  # Ray has many ways to say so
+            first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise RayStartError(f"Ray could not be started on this machine: {first}.") from None
         return ray
     _check_reachable(address)
     try:
         ray.init(address=address, **quiet)
-    except (ConnectionError, ValueError, RuntimeError, OSError) as error:
+    except Exception as error:
         first = (str(error).splitlines() or ["no answer"])[0].rstrip(".")
-        raise BadInputError(f"There is no Ray cluster to be reached at '{address}': {first}.") from None
+        reason = (
+            f"{first}. If the cluster asks for a token, this machine must have the same one (ray get-auth-token)"
+            if "auth" in str(error).lower() or "gcs" in str(error).lower()
+            else first
+        )
+        raise BadInputError(f"There is no Ray cluster to be reached at '{address}': {reason}.") from None
     return ray
 
 

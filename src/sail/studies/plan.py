@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +48,13 @@ def study_plan(
 ) -> dict[str, Any]:
     """Cells, frames, hours, disk, and the time on several devices. Rates that nobody measured are left open."""
     benches = remembered() if benches is None else benches
+    sizes: dict[Any, int] = {}
     groups: dict[tuple[str, str, int], list[tuple[Cell, Config]]] = {}
     for cell in cells:
         config = cell.config()
         groups.setdefault((cell.agent, kind_of(cell.env), cell.seeds), []).append((cell, config))
     rows: list[dict[str, Any]] = []
-    longest = disk = 0.0
+    disk, lasting, used = 0.0, [], []
     for (agent, kind, seeds), members in groups.items():
         config = members[0][1]
         # Each run of a group has the same numbers, but for its budget.
@@ -60,10 +63,16 @@ def study_plan(
         rate = bench["achieved"] / bench["frames_a_step"] if bench else None
         start = (bench.get("seconds_to_compile") or 0.0) if bench else 0.0
         hours = None if rate is None else (steps / rate + start * len(members)) / 3600
-        if rate is not None:
-            longest = max(longest, max(one.steps * one.seeds for _, one in members) / rate + start)
-        logs = LOG_BYTES_A_STEP.get(kind, LOG_BYTES_OTHERWISE) * steps
-        disk += logs + len(members) * checkpoint_bytes(config) * config.checkpoint.keep
+        if bench is not None and rate is not None:
+            lasting += [one.steps * one.seeds / rate + start for _, one in members]
+            used.append(str(bench["device"]))
+        disk += LOG_BYTES_A_STEP.get(kind, LOG_BYTES_OTHERWISE) * steps
+        for cell, one in members:
+            # Games differ in nothing that a checkpoint would show but their number of actions.
+            alike = (cell.agent, kind, cell.seeds, cell.preset, repr(cell.settings))
+            if alike not in sizes:
+                sizes[alike] = checkpoint_bytes(one)
+            disk += sizes[alike] * one.checkpoint.keep
         rows.append(
             {
                 "agent": agent,
@@ -80,7 +89,6 @@ def study_plan(
     # One measurement of each base agent is enough: see `_matching`.
     missing = {(_base(row["agent"]), row["where"]): row["command"] for row in reversed(rows) if row["command"]}
     hours = None if missing else sum(row["hours"] for row in rows)
-    units = sorted({str(bench["device"]) for bench in benches})
     return {
         "study": name,
         "cells": len(cells),
@@ -89,12 +97,19 @@ def study_plan(
         "frames": sum(row["steps"] * FRAME_SKIP for row in rows if row["where"].startswith("atari")),
         "rows": rows,
         "hours": hours,
-        "unit": " or ".join(units) or "device",
-        # Cells do not share their work, so no number of devices is faster than the longest cell.
-        "wall_seconds": None if hours is None else {str(k): max(hours * 3600 / k, longest) for k in devices},
+        "unit": " or ".join(sorted(set(used))) or "device",
+        "wall_seconds": None if hours is None else {str(k): wall_seconds(lasting, k) for k in devices},
         "disk_bytes": round(disk),
         "missing": [command for command in reversed(missing.values())],
     }
+
+
+def wall_seconds(lasting: Sequence[float], devices: int) -> float:
+    """How long so many devices take for cells that last so long, each on one device: the longest are begun first."""
+    ends = [0.0] * devices
+    for seconds in sorted(lasting, reverse=True):
+        heapq.heapreplace(ends, ends[0] + seconds)
+    return max(ends)
 
 
 def _matching(benches: list[dict[str, Any]], config: Config, kind: str) -> dict[str, Any] | None:
@@ -128,8 +143,10 @@ def _source(bench: dict[str, Any]) -> str:
 
 
 def _command(cell: Cell) -> str:
-    seeds = f" --seeds {cell.seeds}" if cell.seeds > 1 else ""
-    return f"sail bench {cell.env} --agent {cell.agent}{seeds}"
+    """What measures a cell: the command that runs it, but for its seed and its length."""
+    one = replace(cell, settings={key: value for key, value in cell.settings.items() if key != "steps"}, seed=0)
+    words = one.command()
+    return " ".join(["sail", "bench", *words[2 : words.index("--seed")], *words[words.index("--seeds") :]])
 
 
 def checkpoint_bytes(config: Config) -> int:

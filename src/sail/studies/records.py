@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -28,10 +29,8 @@ class Record:
     state: State = "waiting"
     starts: list[dict[str, Any]] = field(default_factory=list)
     """Every start of it: when, where, and from which step."""
-    tries: int = 0
-    """Starts since the study was last run by hand that came to a bad end."""
     seconds: float = 0.0
-    """Spent on it, over all starts that were watched to their end."""
+    """Spent on it, over all starts."""
     error: str | None = None
     """Why it failed last."""
 
@@ -62,8 +61,10 @@ def write_json(path: Path, tree: Any, durable: bool = False) -> None:
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        error.filename = error.filename or str(path)  # a full disk does not say where
         raise
 
 

@@ -61,8 +61,9 @@ def cell_status(study: StudyFolder, cell: Cell) -> dict[str, Any]:
     if record.state == "running" and age(study.state_path(cell)) > STALE_SECONDS:
         row["state"] = "waiting"  # whoever watched over it is dead
     if row["state"] == "running":
-        progress = _read(study.state_path(cell, ".progress")) or {}
-        rate = progress.get("steps_per_second")
+        file = study.state_path(cell, ".progress")
+        progress = _read(file) or {}
+        rate = progress.get("steps_per_second") if age(file) < STALE_SECONDS else None  # it may hang
         row |= {"step": progress.get("step", row["step"]), "steps": progress.get("steps")}
         row["steps_per_second"] = round(rate * cell.seeds) if rate else None
     with suppress(ValueError, OSError):

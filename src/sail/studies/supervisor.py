@@ -25,7 +25,7 @@ from sail.studies.resources import Resources, bytes_text, time_text
 from sail.studies.worker import GRACE_SECONDS
 
 MEMORY_SECONDS = 1.0
-DISK_IS_FULL = os.strerror(errno.ENOSPC)
+DISK_IS_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,15 @@ class WatchedCell:
             return self._ended(code)
         if now - self._beat >= HEARTBEAT_SECONDS:
             self._beat = now
-            os.utime(self.study.state_path(self.cell))
+            self.record.seconds = self._before + now - self._began
+            with suppress(OSError):  # a shared disk may have a bad moment
+                self.study.write_record(self.cell, self.record)
         if now - self._weighed >= MEMORY_SECONDS:
             self._weighed = now
             self._check_memory()
         limit = self.resources.time_limit
         if limit is not None and self._before + now - self._began > limit and self._verdict is None:
-            self._verdict = f"took longer than its time limit of {time_text(limit)}"
+            self._verdict = f"took longer than its time limit of {time_text(limit)} (--time-limit sets another)"
             self.stop()
         if self._stopping is not None and now - self._stopping > GRACE_SECONDS:
             self.kill()
@@ -124,8 +126,6 @@ class WatchedCell:
         self.record.seconds = self._before + time.monotonic() - self._began
         self.record.state = "done" if outcome.done else "waiting" if outcome.again or not outcome.error else "failed"
         self.record.error = outcome.error
-        if outcome.error and outcome.is_cells_fault:
-            self.record.tries += 1
         self.study.write_record(self.cell, self.record)
         self.study.state_path(self.cell, ".progress").unlink(missing_ok=True)
         return outcome
@@ -142,7 +142,7 @@ class WatchedCell:
         if code < 0:
             by = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
             return Outcome(name, error=f"The cell's process was killed ({by}).", again=True)
-        if DISK_IS_FULL in said:
+        if any(reason in said for reason in DISK_IS_FULL):
             return Outcome(name, error=said, stops_study=True)
         return Outcome(name, error=said, again=code != 2)
 
@@ -174,9 +174,10 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") + sum(resident_bytes(int(child)) for child in children)
 
 
-def environment_of(resources: Resources, gpus: list[str] | None = None) -> dict[str, str]:
-    """The environment variables of a cell's process: so many threads, and these GPUs (None: those set already)."""
-    env = dict(os.environ)
+def environment_of(resources: Resources, gpus: list[str] | None = None, share: float | None = None) -> dict[str, str]:
+    """The variables of a cell's process: so many threads, these GPUs (None: those set already), this share of one."""
+    share = resources.gpus if share is None else share
+    env = {"JAX_TRACEBACK_FILTERING": "off", **os.environ}  # or the last line would be jax's advice, not the error
     # XLA and numpy would otherwise start a thread for every core of the machine, in every cell.
     for name in ("SAIL_CORES", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         env[name] = str(resources.cores)
@@ -185,6 +186,6 @@ def environment_of(resources: Resources, gpus: list[str] | None = None) -> dict[
         return env
     if gpus is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-    if resources.gpus < 1:
-        env["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.92 * resources.gpus:.3f}"
+    if share < 1:
+        env["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.92 * share:.3f}"
     return env

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -20,7 +19,8 @@ from sail.studies.records import write_json
 PROGRESS_SECONDS = 1.0
 LOCK_SECONDS = 120.0
 """How long to wait for a process that had the cell before and is still writing its checkpoint."""
-GRACE_SECONDS = 30.0
+GRACE_SECONDS = 120.0
+"""How long a cell may take to write its checkpoint when it is asked to end."""
 
 
 class ProgressFile:
@@ -53,27 +53,30 @@ class ProgressFile:
 def run_cell(cell: Cell, run: Path, progress: Path) -> None:
     """Trains a cell to its end, from wherever its run folder is."""
     from sail.training.api import resume, train_config
+    from sail.training.checkpoint import NoCheckpointError
     from sail.training.run_folder import RunFolder
 
     if (run / "DONE").is_file():
         return
     if run.is_dir() and not (run / "config.yaml").is_file():
         raise BadInputError(f"{run} is in the way: it is no run folder.")
-    if (run / "config.yaml").is_file():
-        folder = RunFolder(run)
-        reporter = ProgressFile(progress, folder.config.steps)
+    if not (run / "config.yaml").is_file():
+        config = cell.config()
         try:
-            _when_free(lambda: resume(folder, reporter=reporter))
+            train_config(config, out=run, reporter=ProgressFile(progress, config.steps))
             return
-        except BadInputError as error:
-            if (run / "DONE").is_file():  # by the process that had the cell before
-                return
-            if "no usable checkpoint" not in str(error):
+        except BadInputError:
+            if not (run / "config.yaml").is_file():
                 raise
-            print(f"{error} It begins anew.", flush=True)
-            shutil.rmtree(run)
-    config = cell.config()
-    train_config(config, out=run, reporter=ProgressFile(progress, config.steps))
+            # Another process has begun it in the meantime: after that one it is to be resumed, if it is not done.
+    folder = RunFolder(run)
+    reporter = ProgressFile(progress, folder.config.steps)
+    try:
+        _when_free(lambda: None if folder.done else resume(folder, reporter=reporter))
+    except NoCheckpointError as error:
+        print(f"{error} It begins anew, and what was there is kept beside it.", flush=True)
+        run.rename(run.with_name(f".{run.name}.damaged-{time.time():.0f}"))
+        run_cell(cell, run, progress)
 
 
 def _when_free(action: Callable[[], Any]) -> None:

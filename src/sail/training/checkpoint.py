@@ -29,6 +29,10 @@ class DamagedCheckpointError(Exception):
     """This checkpoint cannot be used; an older one may."""
 
 
+class NoCheckpointError(BadInputError):
+    """None of a run's checkpoints can be used."""
+
+
 def save_checkpoint(folder: Path, step: int, state: Any, meta: dict[str, Any], keep: int) -> None:
     """Writes a checkpoint for `step`, then removes all but the `keep` newest."""
     final, temporary = folder / f"{step:012d}", folder / f".writing-{step:012d}"
@@ -61,14 +65,14 @@ def load_newest(folder: Path, like: State) -> tuple[State, dict[str, Any], list[
         except DamagedCheckpointError as error:
             passed_over.append(f"Checkpoint {path.name} is damaged ({error}): falling back to the one before it.")
     found = f"all {len(passed_over)} in it are damaged" if passed_over else "it holds none"
-    raise BadInputError(f"There is no usable checkpoint in {folder}: {found}; start the run anew.")
+    raise NoCheckpointError(f"There is no usable checkpoint in {folder}: {found}; start the run anew.")
 
 
 def _load(path: Path, like: State) -> tuple[State, dict[str, Any]]:
     try:
         meta: dict[str, Any] = json.loads((path / "meta.json").read_text())
         content = (path / "state.safetensors").read_bytes()
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError) as error:
         raise DamagedCheckpointError(f"cannot be read: {error}") from None
     if not isinstance(meta, dict) or not isinstance(meta.get("step"), int):
         raise DamagedCheckpointError("meta.json is not what sail writes")

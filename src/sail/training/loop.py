@@ -268,7 +268,7 @@ def _slices(config: Config, phase: Phase) -> Iterator[int]:
 
 @contextmanager
 def _stop_requests(reporter: Reporter) -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that a run ends between two slices; a second one ends it at once."""
+    """An event that Ctrl-C and SIGTERM set, so that a run ends between two slices; a second Ctrl-C ends it at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -276,6 +276,8 @@ def _stop_requests(reporter: Reporter) -> Iterator[threading.Event]:
 
     def handle(number: int, frame: Any) -> None:
         if stop.is_set():
+            if number == signal.SIGTERM:  # of several who ask for the same: SIGKILL is for those who cannot wait
+                return
             raise KeyboardInterrupt
         stop.set()
         reporter.note("Stopping with a checkpoint; once more to stop at once.")

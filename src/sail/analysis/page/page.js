@@ -99,7 +99,7 @@ function showTable(table) {
       view.sorted[table.id] = [i, state === "descending" || (state === "none" && column.kind === "text")];
       refresh(table.id);
     };
-    head.append(make("th", { scope: "col", "aria-sort": state, tabindex: 0, onclick: turn, onkeydown: (e) => (e.key === "Enter" ? turn() : null), title: column.about || "" }, column.name));
+    head.append(make("th", { scope: "col", class: column.kind, "aria-sort": state, tabindex: 0, onclick: turn, onkeydown: (e) => (e.key === "Enter" ? turn() : null), title: column.about || "" }, column.name));
   });
   const body = make("tbody");
   for (const row of rows) {

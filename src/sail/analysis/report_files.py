@@ -1,0 +1,141 @@
+"""A report as files: the page, a text with pictures, a table or a figure each for a paper."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sail.analysis.page_file import page_html, write_whole
+from sail.analysis.report import Report
+from sail.errors import BadInputError
+
+
+def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path]:
+    """Writes `out` (the page) and, for other formats, files in a folder beside it that has its name."""
+    written: list[Path] = []
+    if "html" in formats:
+        write_whole(out, page_html(report.page))
+        written.append(out)
+    others = [name for name in formats if name != "html"]
+    if not others:
+        return written
+    folder = out.with_suffix("")
+    if folder == out:
+        folder = out.with_name(f"{out.name}-files")
+    folder.mkdir(exist_ok=True)
+    if "csv" in others:
+        written += [_write(folder / f"{part['id']}.csv", table_csv(part)) for part in tables(report)]
+        written.append(_write(folder / "curves.csv", curves_csv(report)))
+    pictures = [name for name in others if name in ("png", "svg")] or (["png"] if "md" in others else [])
+    drawn: list[Path] = []
+    if pictures:
+        try:
+            from sail.analysis.figures import draw_figures
+        except ImportError:
+            raise BadInputError("Figures need matplotlib: pip install 'sail-rl[report]'.") from None
+        drawn = draw_figures(report, folder, pictures)
+    if "md" in others:
+        written.append(_write(folder / "report.md", markdown(report, [path for path in drawn])))
+    return [*written, *drawn]
+
+
+def tables(report: Report) -> list[dict[str, Any]]:
+    """The parts that are tables."""
+    return [part for part in report.page["parts"] if part["kind"] == "table"]
+
+
+def _write(path: Path, text: str) -> Path:
+    path = path.with_name(re.sub(r"[^A-Za-z0-9.+_-]+", "-", path.name))
+    write_whole(path, text)
+    return path
+
+
+def table_csv(part: dict[str, Any]) -> str:
+    """A table for other programs: a score is four columns."""
+    columns, scores = part["columns"], ("", " low", " high", " seeds")
+    names = [
+        name
+        for column in columns
+        for name in ([column["name"] + end for end in scores] if column["kind"] == "score" else [column["name"]])
+    ]
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(names)
+    for row in part["rows"]:
+        line: list[Any] = []
+        for column, cell in zip(columns, row["cells"], strict=True):
+            if column["kind"] == "score":
+                line += [cell[key] for key in ("value", "low", "high", "seeds")] if cell else [None] * 4
+            else:
+                line.append(_harmless(cell))
+        writer.writerow(line)
+    return file.getvalue()
+
+
+def _harmless(cell: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets a quote in front."""
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+
+
+def curves_csv(report: Report) -> str:
+    """Every score of every seed: environment, agent, seed, step, frames, score."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["environment", "agent", "seed", "step", "frames", "score"])
+    for group in report.groups:
+        for curve in group.curves:
+            for step, score in zip(curve.steps.tolist(), curve.scores.tolist(), strict=True):
+                frames = step * group.frames_a_step if group.frames_a_step > 1 else None
+                shown = score if score == score else None
+                writer.writerow([_harmless(group.env), _harmless(group.variant), curve.seed, step, frames, shown])
+    return file.getvalue()
+
+
+def markdown(report: Report, pictures: Sequence[Path]) -> str:
+    """The tables and pictures as text for a README."""
+    page = report.page
+    lines = [f"# {_plain(page['title'])}", "", _plain(page["subtitle"]), ""]
+    by_part = {path.stem: path.name for path in reversed(pictures)}
+    for part in page["parts"]:
+        if part["kind"] not in ("table", "list") and part["id"] not in by_part:
+            continue
+        lines += [f"## {_plain(part['title'])}", "", _plain(part["about"]), ""]
+        if part["kind"] == "table":
+            lines += [*_markdown_table(part), ""]
+        elif part["kind"] == "list":
+            lines += [*(f"- {_plain(item)}" for item in part["items"]), ""]
+        else:
+            lines += [f"![{_plain(part['title'])}]({by_part[part['id']]})", ""]
+    return "\n".join([*lines, _plain(page["made"]), ""])
+
+
+def _markdown_table(part: dict[str, Any]) -> list[str]:
+    head = [_plain(column["name"]) for column in part["columns"]]
+    rows = [
+        [_text(cell, column["kind"]) for cell, column in zip(row["cells"], part["columns"], strict=True)]
+        for row in part["rows"]
+    ]
+    rule = ["---" if column["kind"] == "text" else "---:" for column in part["columns"]]
+    return [f"| {' | '.join(line)} |" for line in (head, rule, *rows)]
+
+
+def _text(cell: Any, kind: str) -> str:
+    if cell is None:
+        return ""
+    if kind == "score":
+        value = f"**{cell['value']:g}**" if cell.get("best") else f"{cell['value']:g}"
+        interval = "" if cell["low"] is None else f" [{cell['low']:g}, {cell['high']:g}]"
+        return f"{value}{interval} x {cell['seeds']}"
+    if kind == "share":
+        return f"{100 * cell:+.1f} %"
+    return _plain(f"{cell:,}" if isinstance(cell, int) else f"{cell:g}" if isinstance(cell, float) else str(cell))
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown and HTML leave alone."""
+    flat = " ".join(str(text).split()).replace("\\", "\\\\")
+    return re.sub(r"([|`*_\[\]<>])", r"\\\1", flat)

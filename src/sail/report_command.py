@@ -1,0 +1,52 @@
+"""`sail report`: run folders to a page, tables and figures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from sail.errors import BadInputError, unknown_name
+
+FORMATS = ("html", "md", "csv", "png", "svg")
+
+
+def report(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Writes the report in every format that was asked for."""
+    import json
+
+    out = Path(options.out)
+    formats = _formats(options.format, out)
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise BadInputError(f"{out} cannot be written: name a file in a folder that exists.")
+    for path in options.paths:
+        if not Path(path).is_dir():
+            raise BadInputError(f"{path} is no folder: name run folders, study folders, or folders of them.")
+    from sail.analysis.report import build_report
+    from sail.analysis.report_files import write_report
+
+    found = build_report(options.paths, options.baseline, options.title)
+    written = write_report(found, out, formats)
+    left_out = next(part["items"] for part in found.page["parts"] if part["id"] == "left-out")
+    if options.json:
+        print(json.dumps({"files": [str(path) for path in written], "left_out": left_out}))
+        return 0
+    for line in left_out[:10]:
+        print(f"Left out: {line}", file=sys.stderr)
+    if len(left_out) > 10:
+        print(f"... and {len(left_out) - 10} more: the report lists them all.", file=sys.stderr)
+    print(found.page["subtitle"])
+    for path in written:
+        print(f"Wrote {path}.")
+    return 0
+
+
+def _formats(text: str | None, out: Path) -> list[str]:
+    chosen = [name for name in (text or "html").split(",") if name]
+    for name in chosen:
+        if name not in FORMATS:
+            raise unknown_name("format", name, FORMATS)
+    if not chosen:
+        raise BadInputError(f"--format must name at least one of {', '.join(FORMATS)}.")
+    return chosen
