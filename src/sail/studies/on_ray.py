@@ -157,12 +157,8 @@ def _connect(address: str | None) -> Any:
         ray.init(address=address, **quiet)
     except Exception as error:
         first = (str(error).splitlines() or ["no answer"])[0].rstrip(".")
-        reason = (
-            f"{first}. If the cluster asks for a token, this machine must have the same one (ray get-auth-token)"
-            if "auth" in str(error).lower() or "gcs" in str(error).lower()
-            else first
-        )
-        raise BadInputError(f"There is no Ray cluster to be reached at '{address}': {reason}.") from None
+        hint = "if the cluster has a token, this machine must have it too (RAY_AUTH_MODE=token, ~/.ray/auth_token)"
+        raise BadInputError(f"There is no Ray cluster to be used at '{address}': {first}; {hint}.") from None
     return ray
 
 
