@@ -124,7 +124,7 @@ def main() -> None:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     measured: dict[str, Measured] = {}
     for name in options.agents:
-        measured[name] = Measured(name, capacity, block=8 if on_cpu else 100)
+        measured[name] = Measured(name, capacity, block=40 if on_cpu else 100)
         measured[name].round(options.seconds)
         print(f"{name}: {1e6 * measured[name].seconds[0]:,.0f} us per update", flush=True)
         out.write_text(json.dumps(report(measured, command), indent=1) + "\n")
