@@ -25,6 +25,8 @@ class Group:
     """The agent's name, and the settings in which its runs differ from others: dqn, or sail-dqn env.slip=0.1."""
     seeds: tuple[int, ...]
     curves: tuple[SeedCurve, ...]
+    done: tuple[bool, ...]
+    """Whether the run of each seed has come to its end."""
     runs: tuple[Run, ...]
 
     @property
@@ -44,11 +46,6 @@ class Group:
         for i, curve in enumerate(self.curves):
             table[i, np.searchsorted(steps, curve.steps)] = curve.scores if column is None else curve.column(column)
         return table
-
-    @property
-    def finished(self) -> int:
-        """Seeds whose run has come to its end."""
-        return sum(run.done for run in self.runs for _ in run.seeds)
 
 
 def group_runs(runs: Iterable[Run]) -> tuple[list[Group], list[LeftOut]]:
@@ -76,7 +73,8 @@ def group_runs(runs: Iterable[Run]) -> tuple[list[Group], list[LeftOut]]:
 def _group(env: str, variant: str, found: dict[int, tuple[SeedCurve, Run]]) -> Group:
     seeds = tuple(sorted(found))
     runs = tuple(dict((id(run), run) for _, run in (found[seed] for seed in seeds)).values())
-    return Group(env, runs[0].agent, variant, seeds, tuple(found[seed][0] for seed in seeds), runs)
+    curves, done = tuple(found[seed][0] for seed in seeds), tuple(found[seed][1].done for seed in seeds)
+    return Group(env, runs[0].agent, variant, seeds, curves, done, runs)
 
 
 def _differences(runs: Sequence[Run]) -> dict[str, list[str]]:

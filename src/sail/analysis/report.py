@@ -64,7 +64,7 @@ def report_of(
     parts += [_left_out([*left_out, *twice]), _sources(runs)]
     page = {
         "title": title or _title(paths, runs),
-        "subtitle": _subtitle(ordered, runs),
+        "subtitle": _subtitle(ordered),
         "agents": variants,
         "envs": [_env(env, ordered) for env in dict.fromkeys(group.env for group in groups)],
         "curves": curves,
@@ -105,11 +105,11 @@ def _title(paths: Sequence[Path], runs: Sequence[Run]) -> str:
     return f"sail: {', '.join(studies) if studies else ', '.join(str(path) for path in paths)}"
 
 
-def _subtitle(groups: Sequence[Group], runs: Sequence[Run]) -> str:
+def _subtitle(groups: Sequence[Group]) -> str:
     if not groups:
         return "There is nothing to show yet."
     seeds = [len(group.seeds) for group in groups]
-    total, done = sum(seeds), sum(len(run.seeds) for run in runs if run.done)
+    total, done = sum(seeds), sum(sum(group.done) for group in groups)
     envs, agents = len({group.env for group in groups}), len({group.variant for group in groups})
     each = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
     running = "all finished" if done >= total else f"{done} finished"
