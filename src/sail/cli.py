@@ -117,6 +117,11 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--baseline", help="agent that the others are compared with (default: the study's)")
     report.add_argument("--title", help="title of the page")
     report.add_argument("-h", "--help", action="help", help="show this help")
+    watch = command("watch", "Show the page of run folders or studies live, while they train.", report_command.watch)
+    watch.add_argument("paths", nargs="+", help="run folders, study folders, or folders of them")
+    watch.add_argument("--port", type=_port, default=8765, help="port on this machine (default: 8765; 0 for any)")
+    watch.add_argument("--open", action="store_true", help="open it in a browser")
+    watch.add_argument("-h", "--help", action="help", help="show this help")
     for sub, what in ((resume, "run"), (evaluate, "run"), (play, "run"), (draw, "run_or_env")):
         sub.add_argument(what, help="run folder" if what == "run" else "run folder, or environment name")
         sub.add_argument("-h", "--help", action="help", help="show this help")
@@ -171,6 +176,12 @@ def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not '{text}'")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 65535, not '{text}'")
     return int(text)
 
 

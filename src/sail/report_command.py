@@ -1,4 +1,4 @@
-"""`sail report`: run folders to a page, tables and figures."""
+"""`sail report` and `sail watch`: run folders to a page, tables and figures, once or live."""
 
 from __future__ import annotations
 
@@ -50,3 +50,25 @@ def _formats(text: str | None, out: Path) -> list[str]:
     if not chosen:
         raise BadInputError(f"--format must name at least one of {', '.join(FORMATS)}.")
     return chosen
+
+
+def watch(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
+    """Serves the page, live, until it is interrupted."""
+    from sail.analysis.watch import Server, Watcher, check_folders
+
+    watcher = Watcher(check_folders(options.paths))
+    server = Server(watcher, options.port)
+    print(f"{server.url} shows {', '.join(options.paths)}, live; Ctrl-C ends it.", flush=True)
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(server.url)
+    watcher.start()
+    try:
+        server.serve_forever(poll_interval=0.2)
+    except KeyboardInterrupt:
+        return 0  # that is how one ends it
+    finally:
+        server.server_close()
+        watcher.stop()
+    return 0

@@ -73,7 +73,7 @@ def curve_of(group: Group) -> dict[str, Any]:
 
 def thinned_again(count: int) -> np.ndarray:
     """Diagnostics need fewer points than scores."""
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS // 2)).round().astype(int))
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS // 3)).round().astype(int))
 
 
 def curve_parts(groups: Sequence[Group], curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

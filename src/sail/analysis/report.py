@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from sail.analysis.published import game_of
 from sail.analysis.runs import LeftOut, Run, read_runs
 from sail.analysis.score_parts import groups_of, human_part, improvement_parts, score_parts, sticky_part
 from sail.analysis.statistic_parts import statistic_parts
+from sail.analysis.video_part import inline, video_part
 from sail.errors import BadInputError
 
 
@@ -40,6 +41,7 @@ def report_of(
     baseline: str | None = None,
     title: str | None = None,
     reps: int = 50_000,
+    video_source: Callable[[Path], str | None] = inline,
 ) -> Report:
     """The report of runs that were read already."""
     groups, twice = group_runs(runs)
@@ -60,6 +62,7 @@ def report_of(
     parts += statistic_parts(ordered, base or "", reps)
     parts += sticky_part(ordered, base.split(" ")[0] if base else "")
     parts += drawn[1:]
+    parts += video_part(ordered, video_source)
     parts += [_speed(ordered)] if ordered else []
     parts += [_left_out([*left_out, *twice]), _sources(runs)]
     page = {
@@ -102,7 +105,7 @@ def _baseline(paths: Sequence[Path], variants: Sequence[str]) -> str | None:
 
 def _title(paths: Sequence[Path], runs: Sequence[Run]) -> str:
     studies = dict.fromkeys(run.study for run in runs if run.study)
-    return f"sail: {', '.join(studies) if studies else ', '.join(str(path) for path in paths)}"
+    return f"sail: {', '.join(studies) if studies else ', '.join(path.absolute().name for path in paths)}"
 
 
 def _subtitle(groups: Sequence[Group]) -> str:

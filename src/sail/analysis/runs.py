@@ -70,8 +70,22 @@ class Run:
         return FRAMES_A_STEP.get(self.env.partition(":")[0], 1)
 
 
-def read_runs(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Run], list[LeftOut]]:
-    """Every run in these folders (run folders, study folders, or folders of either), and what was left out."""
+class Known(NamedTuple):
+    """What was read of a folder, and what its files looked like then."""
+
+    signature: tuple[Any, ...]
+    outcome: Run | LeftOut
+    notes: list[LeftOut]
+
+
+def read_runs(
+    paths: Iterable[str | os.PathLike[str]], known: dict[Path, Known] | None = None
+) -> tuple[list[Run], list[LeftOut]]:
+    """Every run in these folders (run folders, study folders, or folders of either), and what was left out.
+
+    With `known`, folders whose files have not changed since are not read again.
+    """
+    known = {} if known is None else known
     runs: list[Run] = []
     left_out: list[LeftOut] = []
     seen: set[Path] = set()
@@ -85,7 +99,12 @@ def read_runs(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Run], list[
             if folder.resolve() in seen:
                 continue
             seen.add(folder.resolve())
-            outcome = _read_run(folder, study, left_out)
+            signature = _signature(folder)
+            if folder not in known or known[folder].signature != signature:
+                notes: list[LeftOut] = []
+                known[folder] = Known(signature, _read_run(folder, study, notes), notes)
+            left_out += known[folder].notes
+            outcome = known[folder].outcome
             if isinstance(outcome, Run):
                 runs.append(outcome)
             else:
@@ -93,6 +112,18 @@ def read_runs(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Run], list[
         if not found:
             left_out.append(LeftOut(str(path), "there are no run folders in it"))
     return runs, left_out
+
+
+def _signature(folder: Path) -> tuple[Any, ...]:
+    """When and how long the files of a run were last: they are read again when that changes."""
+    parts: list[Any] = []
+    for name in ("config.yaml", "metrics.jsonl", "DONE", "video"):
+        try:
+            stat = os.stat(folder / name)
+            parts.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+        except OSError:
+            parts.append(None)
+    return tuple(parts)
 
 
 def _run_folders(folder: Path, study: Path | None) -> Iterator[tuple[Path, Path | None]]:

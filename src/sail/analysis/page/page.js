@@ -152,7 +152,7 @@ function lineChart(key, title, series, labels) {
   const svgButton = make("button", { type: "button" }, "SVG");
   buttons.append(all, " ", svgButton);
   figure.append(make("figcaption", {}, make("span", {}, title), buttons));
-  const W = 420, H = 260, L = 54, R = 10, T = 8, B = 34;
+  const W = 420, H = 260, L = 54, R = 18, T = 8, B = 34;
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
   svg.setAttribute("role", "img");
@@ -293,7 +293,7 @@ function showTip(event, x, series, labels) {
 // Bars from zero, one for each item, labels on the left; long ones are cut at the edge and say so.
 function barChart(part) {
   const items = part.items.filter((item) => (item.env === undefined || fits(item.env)) && (item.agent === undefined || shown(item.agent)));
-  const W = 720, row = 18, L = 170, R = 70, T = 6;
+  const W = 720, row = 18, L = 170, R = 105, T = 6;
   const H = T + row * Math.max(items.length, 1) + 8;
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${W} ${H}`);
@@ -316,7 +316,7 @@ function barChart(part) {
   draw("line", { x1: px(0), x2: px(0), y1: T, y2: H - 6, stroke: "currentColor", opacity: 0.5 }, svg);
   if (!items.length) draw("text", { x: W / 2, y: 20, "text-anchor": "middle", fill: "currentColor", opacity: 0.6, "font-size": 13 }, svg, "nothing to show");
   const button = make("button", { type: "button", onclick: () => save(`${fileName(part.id)}.svg`, "image/svg+xml", standalone(svg)) }, "SVG");
-  return section(part, make("figure", {}, svg), button);
+  return section(part, make("figure", { class: "bars" }, svg), button);
 }
 
 // The page ---------------------------------------------------------------------------------------------------------------
