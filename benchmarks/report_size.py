@@ -23,8 +23,8 @@ from sail.games import GROUPS
 from sail.training.provenance import provenance
 
 AGENTS = ("dqn", "al-dqn", "sail-dqn", "iqn", "al-iqn", "sail-iqn", "c51", "rainbow", "iqn+rnd")
-DIAGNOSTICS = ("bonus", "advantage_part", "imitation_part", "active_share", "known_share", "stale_share")
-DIAGNOSTICS += ("action_gap", "max_q", "loss", "epsilon")
+_OF_THE_BONUS = ("bonus", "advantage_part", "imitation_part", "active_share", "known_share", "stale_share")
+DIAGNOSTICS = (*_OF_THE_BONUS, "action_gap", "max_q", "loss", "epsilon")
 
 
 def make_folders(folder: Path, games: int, agents: int, seeds: int, iterations: int) -> None:

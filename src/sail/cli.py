@@ -86,6 +86,10 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("-h", "--help", action="store_true", help="show this help and every setting")
         sub.set_defaults(parser=sub)
     train.add_argument("--out", help="run folder to make (default: a new one under runs/)")
+    resume = command("resume", "Go on with a run from its newest good checkpoint.", commands.resume)
+    for sub in (train, resume):
+        sub.add_argument("--tensorboard", action="store_true", help="write event files into the run folder as well")
+        sub.add_argument("--wandb", action="store_true", help="send metrics to Weights & Biases as well")
     bench.add_argument("--out", help="JSON file to write as well")
     bench.add_argument("--seconds", type=_count, default=20, help="how long to measure the whole loop (default: 20)")
 
@@ -93,7 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     agents.add_argument("--env", default="atari:Pong", help="where: numbers depend on it (default: atari:Pong)")
     agents.add_argument("--preset", help="whose numbers: paper, dopamine or small")
     agents.add_argument("-h", "--help", action="help", help="show this help")
-    resume = command("resume", "Go on with a run from its newest good checkpoint.", commands.resume)
     evaluate = command("eval", "Play evaluation episodes with a run's agent.", commands.evaluate)
     evaluate.add_argument("--episodes", type=_count, help="episodes for each seed (default: the run's setting)")
     evaluate.add_argument("--steps", type=_count, help="whole episodes until this many steps for each seed, instead")
@@ -136,7 +139,7 @@ def split_settings(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
     while tokens:
         token = tokens.pop(0)
         name, has_value, value = token.partition("=")
-        if not token.startswith("--") or name in ("--json", "--quiet", "--help"):
+        if not token.startswith("--") or name in ("--json", "--quiet", "--help", "--tensorboard", "--wandb"):
             rest.append(token)
         elif name in ("--agent", "--out", "--seconds", "--preset"):
             rest += [token] if has_value or not tokens else [token, tokens.pop(0)]

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,21 @@ def train(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
 
     if options.out is not None:
         check_new(options.out)  # answered before jax is imported
+    writers = _writers(options)
     from sail.console import ConsoleReporter
     from sail.training.api import train_config
 
     with ConsoleReporter(config, options.quiet) as reporter:
-        run = train_config(config, out=options.out, reporter=reporter)
+        run = train_config(config, out=options.out, reporter=writers(reporter))
     return _close(run, options.json)
+
+
+def _writers(options: argparse.Namespace) -> Callable[[Any], Any]:
+    """What adds the writers that were asked for to a reporter; a wrong one is answered before jax is imported."""
+    from sail.integrations.writers import WithWriters, writer_names
+
+    names = writer_names([name for name in ("tensorboard", "wandb") if getattr(options, name)])
+    return lambda reporter: WithWriters(reporter, names) if names else reporter
 
 
 def _help(options: argparse.Namespace, env: str) -> int:
@@ -108,11 +118,12 @@ def resume(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     from sail.training.run_folder import RunFolder
 
     run = RunFolder(options.run)
+    writers = _writers(options)
     from sail.console import ConsoleReporter
     from sail.training.api import resume
 
     with ConsoleReporter(run.config, options.quiet) as reporter:
-        resume(run, reporter=reporter)
+        resume(run, reporter=writers(reporter))
     return _close(run, options.json)
 
 

@@ -46,6 +46,12 @@ class ConsoleReporter:
     ) -> None:
         self._progress.stop()
 
+    def begun(self, run: Any) -> None:
+        """Nothing: the bar says it."""
+
+    def ended(self) -> None:
+        """Nothing: the summary says it."""
+
     def advanced(self, step: int) -> None:
         """Moves the bar."""
         self._progress.update(self._task, completed=step)

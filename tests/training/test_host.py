@@ -30,9 +30,10 @@ from sail.config import Config, make_config
 from sail.envs.host import Rows
 from sail.training import checkpoint, emulators
 from sail.training.host import HostProgram
-from sail.training.loop import InterruptedTrainingError, Silent
+from sail.training.loop import InterruptedTrainingError
 from sail.training.metrics import updates_at
 from sail.training.program import Advance
+from sail.training.reporting import Silent
 from sail.training.run_folder import RunFolder
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -18,6 +18,7 @@ from sail.errors import TrainingError
 from sail.training import journal as journal_module
 from sail.training.host import HostProgram
 from sail.training.journal import DamagedJournalError, Journal
+from sail.training.reporting import Silent
 
 gymnasium = pytest.importorskip("gymnasium")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -118,9 +119,7 @@ def test_a_run_with_its_ring_goes_on_without_filling_it(tmp_path: Path) -> None:
     newest.rmdir()
     notes: list[str] = []
 
-    class Listener:
-        def advanced(self, step: int) -> None: ...
-        def phase(self, rows: list[dict[str, Any]]) -> None: ...
+    class Listener(Silent):
         def note(self, sentence: str) -> None:
             notes.append(sentence)
 

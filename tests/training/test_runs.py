@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 import sail
 from sail.training import checkpoint
-from sail.training.loop import InterruptedTrainingError, Silent
+from sail.training.loop import InterruptedTrainingError
+from sail.training.reporting import Silent
 from sail.training.run_folder import RunFolder
 
 Train = Callable[..., RunFolder]

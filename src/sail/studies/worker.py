@@ -42,6 +42,12 @@ class ProgressFile:
         rate = (step - first) / (now - began) if step > first else None
         write_json(self.path, {"step": step, "steps": self.steps, "steps_per_second": rate})
 
+    def begun(self, run: Any) -> None:
+        """Nothing."""
+
+    def ended(self) -> None:
+        """Nothing."""
+
     def phase(self, rows: list[dict[str, Any]]) -> None:
         """Nothing: the run folder has it."""
 
@@ -63,20 +69,26 @@ def run_cell(cell: Cell, run: Path, progress: Path) -> None:
     if not (run / "config.yaml").is_file():
         config = cell.config()
         try:
-            train_config(config, out=run, reporter=ProgressFile(progress, config.steps))
+            train_config(config, out=run, reporter=_reporter(progress, config.steps))
             return
         except BadInputError:
             if not (run / "config.yaml").is_file():
                 raise
             # Another process has begun it in the meantime: after that one it is to be resumed, if it is not done.
     folder = RunFolder(run)
-    reporter = ProgressFile(progress, folder.config.steps)
+    reporter = _reporter(progress, folder.config.steps)
     try:
         _when_free(lambda: None if folder.done else resume(folder, reporter=reporter))
     except NoCheckpointError as error:
         print(f"{error} It begins anew, and what was there is kept beside it.", flush=True)
         run.rename(run.with_name(f".{run.name}.damaged-{time.time():.0f}"))
         run_cell(cell, run, progress)
+
+
+def _reporter(progress: Path, steps: int) -> Any:
+    from sail.integrations.writers import WithWriters, writer_names
+
+    return WithWriters(ProgressFile(progress, steps), writer_names())
 
 
 def _when_free(action: Callable[[], Any]) -> None:

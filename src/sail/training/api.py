@@ -21,10 +21,11 @@ from sail.machine import cores
 from sail.training import checkpoint
 from sail.training.bench import bench
 from sail.training.host_evaluation import value_function
-from sail.training.loop import Reporter, Silent, Start, run_training, start_from_checkpoint
+from sail.training.loop import Start, run_training, start_from_checkpoint
 from sail.training.metrics import Phase
 from sail.training.program import make_program
 from sail.training.provenance import provenance
+from sail.training.reporting import Reporter, Silent
 from sail.training.run_folder import RunFolder, check_new
 
 
@@ -193,8 +194,10 @@ def _train(run: RunFolder, start: Callable[[], Start], reporter: Reporter) -> Ru
     try:
         with _explained():
             begun = start()
+            reporter.begun(run)
             run_training(run, begun, reporter)
     finally:
+        reporter.ended()
         if begun is not None:
             begun.program.close()
         run.unlock()

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -18,6 +18,7 @@ from sail.errors import BadInputError, SailError, TrainingError
 from sail.training import checkpoint
 from sail.training.metrics import Phase
 from sail.training.program import Program, Scores, epsilon_of, make_program
+from sail.training.reporting import Reporter
 from sail.training.routes import greedy_route
 from sail.training.run_folder import LOGS, RunFolder
 
@@ -29,35 +30,6 @@ class InterruptedTrainingError(TrainingError):
     """Training was stopped by the user; its checkpoint is written."""
 
     exit_code = 130
-
-
-class Reporter(Protocol):
-    """Who hears how a run goes."""
-
-    def advanced(self, step: int) -> None:
-        """`step` steps are done."""
-        ...
-
-    def phase(self, rows: list[dict[str, Any]]) -> None:
-        """A phase was evaluated: a row for each seed."""
-        ...
-
-    def note(self, sentence: str) -> None:
-        """Something worth a sentence."""
-        ...
-
-
-class Silent:
-    """Nobody listens."""
-
-    def advanced(self, step: int) -> None:
-        """Nothing."""
-
-    def phase(self, rows: list[dict[str, Any]]) -> None:
-        """Nothing."""
-
-    def note(self, sentence: str) -> None:
-        """Nothing."""
 
 
 class Start(NamedTuple):

@@ -1,0 +1,1 @@
+"""Other people's tools, fed by the same metrics that the run folder has."""
