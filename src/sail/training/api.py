@@ -197,10 +197,10 @@ def _train(run: RunFolder, start: Callable[[], Start], reporter: Reporter) -> Ru
             reporter.begun(run)
             run_training(run, begun, reporter)
     finally:
-        reporter.ended()
         if begun is not None:
             begun.program.close()
         run.unlock()
+        reporter.ended()
     return run
 
 
