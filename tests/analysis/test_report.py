@@ -84,14 +84,14 @@ def test_the_numbers_by_hand(three_games: Path) -> None:
     average = row(part(report, "average-scores"), "atari:Alien")
     assert (average["dqn"]["value"], average["sail-dqn"]["value"]) == (300, 450)
     # (450 - 300) / 300, (150 - 300) / 300, (60 - 15) / 15.
-    bars = {item["label"]: item["value"] for item in part(report, "improvement-sail-dqn")["items"]}
+    bars = {item["label"]: item["value"] for item in part(report, "improvement-sail-dqn-over-dqn")["items"]}
     assert bars == pytest.approx({"Venture": 3.0, "Alien": 0.5, "Frostbite": -0.5}, abs=1e-6)
     assert list(bars) == ["Venture", "Alien", "Frostbite"]  # sorted
-    assert all(item["bold"] for item in part(report, "improvement-sail-dqn")["items"])
-    assert "atari:Pooyan" in part(report, "improvement-sail-dqn")["about"]
+    assert all(item["bold"] for item in part(report, "improvement-sail-dqn-over-dqn")["items"])
+    assert "atari:Pooyan" in part(report, "improvement-sail-dqn-over-dqn")["about"]
     over = [one["cells"] for one in part(report, "relative-improvement")["rows"]]
-    assert over[0] == ["sail-dqn", "all", 3, pytest.approx(1.0), pytest.approx(0.5)]
-    assert over[2][1:3] == ["sparse", 1]  # Venture alone
+    assert over[0] == ["sail-dqn", "dqn", "all", 3, 2, pytest.approx(1.0), pytest.approx(0.5)]
+    assert over[2][2:4] == ["sparse", 1]  # Venture alone
 
 
 def test_the_human_normalised_median_by_hand(three_games: Path) -> None:
@@ -104,8 +104,8 @@ def test_the_human_normalised_median_by_hand(three_games: Path) -> None:
     assert dqn["y"][0] == pytest.approx(first[1], rel=1e-3) and dqn["x"] == [1_000_000, 2_000_000]
     statistics = part(report, "statistics")
     assert (
-        "Left out: atari:Pooyan." in statistics["about"]
-        and "One seed gives no interval: sail-dqn." in statistics["about"]
+        "Left out: atari:Pooyan (no human score)." in statistics["about"]
+        and "sail-dqn has one seed, which gives no interval." in statistics["about"]
     )
     values = [(600 - 227.8) / 6899.9, (200 - 65.2) / 4269.5, 80 / 1187.5]
     assert row(statistics, "sail-dqn")["mean"]["value"] == pytest.approx(np.mean(values), rel=1e-4)
@@ -185,10 +185,11 @@ def test_every_format_from_the_command(three_games: Path, tmp_path: Path, capsys
     assert main(["report", str(three_games), "--out", str(out), "--format", "html,md,csv,png,svg", "--json"]) == 0
     files = {Path(path).name for path in json.loads(capsys.readouterr().out)["files"]}
     assert {"report.html", "report.md", "final-scores.csv", "curves.csv", "curves.png", "curves.svg"} <= files
-    folder = out.with_suffix("")
+    folder = out.with_name("report-files")
     with (folder / "final-scores.csv").open() as file:
         alien = next(line for line in csv.DictReader(file) if line["environment"] == "atari:Alien")
     assert (alien["dqn"], alien["dqn low"], alien["dqn seeds"], alien["paper: dqn"]) == ("400.0", "200.0", "2", "2586")
+    assert alien["dqn at"] == "2000000"
     with (folder / "curves.csv").open() as file:
         scores = list(csv.DictReader(file))
     assert len(scores) == 16 and scores[0]["frames"] == "1000000"

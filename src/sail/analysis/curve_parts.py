@@ -38,6 +38,12 @@ def nanmean(table: np.ndarray, axis: int = 0) -> np.ndarray:
     return mean
 
 
+def mean_of_most(table: np.ndarray) -> np.ndarray:
+    """The mean over seeds where at least half of them have a number: a few alone would make the line jump."""
+    known = np.isfinite(table).sum(axis=0)
+    return np.where(2 * known >= len(table), nanmean(table), np.nan)
+
+
 def thinned(count: int) -> np.ndarray:
     """Which of so many points are kept: all, or evenly spaced ones with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int))
@@ -53,7 +59,7 @@ def curve_of(group: Group) -> dict[str, Any]:
         "agent": group.variant,
         "x": [int(one) for one in x],
         "seeds": [{"seed": seed, "y": rounded(row)} for seed, row in zip(group.seeds, table, strict=True)],
-        "mean": rounded(nanmean(table)),
+        "mean": rounded(mean_of_most(table)),
         "more": {},
     }
     if len(group.seeds) >= 3:
@@ -67,7 +73,7 @@ def curve_of(group: Group) -> dict[str, Any]:
         if name == "eval_success":
             values = np.where(np.isfinite(values), values == 1.0, np.nan)
         if np.isfinite(values).any():
-            curve["more"][name] = rounded(nanmean(values))
+            curve["more"][name] = rounded(mean_of_most(values))
     return curve
 
 
@@ -83,7 +89,7 @@ def curve_parts(groups: Sequence[Group], curves: Sequence[dict[str, Any]]) -> li
     about = f"{which} {seeds} Drag to zoom, double-click to see all again."
     parts: list[dict[str, Any]] = [{"kind": "curves", "id": "curves", "title": "Learning curves", "about": about}]
     for name, (short, sentence) in DIAGNOSTICS.items():
-        if any(name in curve["more"] and any(curve["more"][name]) for curve in curves):
+        if any(value is not None for curve in curves for value in curve["more"].get(name, ())):
             title = f"{short[0].upper()}{short[1:]}"
             parts.append(
                 {"kind": "curves", "id": name, "metric": name, "title": title, "short": short, "about": sentence}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,16 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-STYLE |= {"svg.fonttype": "none", "svg.hashsalt": "sail", "axes.spines.top": False, "axes.spines.right": False}
+STYLE |= {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "sail",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.parse_math": False,
+}
 
 
-def draw_figures(report: Report, folder: Path, formats: Sequence[str]) -> list[Path]:
+def draw_figures(report: Report, folder: Path, formats: Sequence[str], name_of: Callable[[str], str]) -> list[Path]:
     """Writes every figure of a report, in every format; each is named after its part."""
     colours = {agent: COLOURS[i % len(COLOURS)] for i, agent in enumerate(report.page["agents"])}
     written: list[Path] = []
@@ -42,7 +47,7 @@ def draw_figures(report: Report, folder: Path, formats: Sequence[str]) -> list[P
                 figure = _bars(part)
             if figure is not None:
                 for ending in formats:
-                    to = folder / f"{re.sub(r'[^A-Za-z0-9.+_-]+', '-', part['id'])}.{ending}"
+                    to = folder / f"{name_of(part['id'])}.{ending}"
                     figure.savefig(to, dpi=150, metadata={"Date": None} if ending == "svg" else None)
                     written.append(to)
     return written

@@ -28,6 +28,8 @@ class Group:
     done: tuple[bool, ...]
     """Whether the run of each seed has come to its end."""
     runs: tuple[Run, ...]
+    score_column: str
+    """What scores are in this environment: eval_return where anybody has it, else train_return."""
 
     @property
     def frames_a_step(self) -> int:
@@ -44,8 +46,26 @@ class Group:
         steps = self.steps
         table = np.full((len(self.curves), len(steps)), np.nan)
         for i, curve in enumerate(self.curves):
-            table[i, np.searchsorted(steps, curve.steps)] = curve.scores if column is None else curve.column(column)
+            table[i, np.searchsorted(steps, curve.steps)] = curve.column(column or self.score_column)
         return table
+
+    def final(self) -> tuple[np.ndarray, int]:
+        """Scores [seeds] at the last step where at least half of the seeds have one, and that step; NaN for the rest.
+
+        A seed that is ahead of the others, or one that stopped early, must not speak for all.
+        """
+        table = self.table()
+        enough = np.isfinite(table).sum(axis=0) * 2 >= len(self.curves)
+        if not enough.any():
+            return np.full(len(self.curves), np.nan), int(self.steps[-1])
+        at = int(np.flatnonzero(enough)[-1])
+        return table[:, at], int(self.steps[at])
+
+
+def aligned(x: Group, base: Group) -> tuple[np.ndarray, np.ndarray]:
+    """The scores of both at the steps that both have: phases are compared at the same step, not by their number."""
+    common = np.intersect1d(x.steps, base.steps)
+    return x.table()[:, np.isin(x.steps, common)], base.table()[:, np.isin(base.steps, common)]
 
 
 def group_runs(runs: Iterable[Run]) -> tuple[list[Group], list[LeftOut]]:
@@ -67,14 +87,24 @@ def group_runs(runs: Iterable[Run]) -> tuple[list[Group], list[LeftOut]]:
                 if not longer:
                     continue
             seeds[curve.seed] = (curve, run)
-    return [_group(env, variant, found) for (env, variant), found in members.items()], left_out
+    evaluated = {run.env for run in runs for curve in run.seeds if np.isfinite(curve.column("eval_return")).any()}
+    groups = []
+    for (env, variant), found in members.items():
+        column = "eval_return" if env in evaluated else "train_return"
+        scored = {seed: one for seed, one in found.items() if np.isfinite(one[0].column(column)).any()}
+        for seed in found.keys() - scored.keys():
+            reason = f"seed {seed} of {variant} has no {column.replace('_', ' ')} in {env}"
+            left_out.append(LeftOut(str(found[seed][1].path), reason))
+        if scored:
+            groups.append(_group(env, variant, scored, column))
+    return groups, left_out
 
 
-def _group(env: str, variant: str, found: dict[int, tuple[SeedCurve, Run]]) -> Group:
+def _group(env: str, variant: str, found: dict[int, tuple[SeedCurve, Run]], column: str) -> Group:
     seeds = tuple(sorted(found))
     runs = tuple(dict((id(run), run) for _, run in (found[seed] for seed in seeds)).values())
     curves, done = tuple(found[seed][0] for seed in seeds), tuple(found[seed][1].done for seed in seeds)
-    return Group(env, runs[0].agent, variant, seeds, curves, done, runs)
+    return Group(env, runs[0].agent, variant, seeds, curves, done, runs, column)
 
 
 def _differences(runs: Sequence[Run]) -> dict[str, list[str]]:
@@ -82,7 +112,7 @@ def _differences(runs: Sequence[Run]) -> dict[str, list[str]]:
     values: dict[tuple[str, str], dict[str, Any]] = {}
     differing: dict[str, dict[str, None]] = {run.agent: {} for run in runs}
     for run in runs:
-        flat = flatten(run.settings)
+        flat = run.flat
         first = values.setdefault((run.agent, run.env), flat)
         for key in {**first, **flat}:
             if _tells_apart(key) and first.get(key) != flat.get(key):
@@ -95,16 +125,4 @@ def _tells_apart(key: str) -> bool:
 
 
 def _variant(run: Run, keys: list[str]) -> str:
-    flat = flatten(run.settings)
-    return " ".join([run.agent, *(f"{key}={flat[key]}" for key in keys if key in flat)])
-
-
-def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by dotted name."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = tuple(value) if isinstance(value, list) else value
-    return flat
+    return " ".join([run.agent, *(f"{key}={run.flat[key]}" for key in keys if key in run.flat)])

@@ -26,10 +26,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
     temporary = path.with_name(f".{path.name}.writing")
     try:
         if isinstance(content, str):
-            temporary.write_text(content, encoding="utf-8")
+            temporary.write_text(content, encoding="utf-8", errors="backslashreplace")
         else:
             temporary.write_bytes(content)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sail.analysis.curve_parts import curve_of, curve_parts
 from sail.analysis.groups import Group, group_runs
+from sail.analysis.improvement_parts import improvement_parts, sticky_part
 from sail.analysis.published import game_of
 from sail.analysis.runs import LeftOut, Run, read_runs
-from sail.analysis.score_parts import groups_of, human_part, improvement_parts, score_parts, sticky_part
+from sail.analysis.score_parts import groups_of, human_part, score_parts
 from sail.analysis.statistic_parts import statistic_parts
 from sail.analysis.video_part import inline, video_part
 from sail.errors import BadInputError
@@ -42,25 +45,28 @@ def report_of(
     title: str | None = None,
     reps: int = 50_000,
     video_source: Callable[[Path], str | None] = inline,
+    memo: Memo | None = None,
 ) -> Report:
     """The report of runs that were read already."""
+    memo = memo or Memo()
     groups, twice = group_runs(runs)
     groups.sort(key=lambda group: group.env)
-    variants = sorted({group.variant for group in groups}, key=_order)
+    agents = {group.variant: group for group in groups}
+    variants = sorted(agents, key=lambda variant: _order(agents[variant]))
     if baseline is not None and baseline not in variants:
         raise BadInputError(
             f"There is no agent '{baseline}' in these runs to compare with: choose one of {', '.join(variants)}."
         )
-    base = baseline or _baseline(paths, variants)
+    base = baseline or _baseline(runs, variants, agents)
     ordered = [group for variant in variants for group in groups if group.variant == variant]
-    curves = [curve_of(group) for group in ordered]
-    parts = score_parts(ordered) if ordered else []
+    curves = [memo(group, "curve", partial(curve_of, group)) for group in ordered]
+    parts = score_parts(ordered, memo) if ordered else []
     drawn = curve_parts(ordered, curves) if ordered else []
     parts += drawn[:1]
     parts += improvement_parts(ordered, base) if base else []
     parts += human_part(ordered)
     parts += statistic_parts(ordered, base or "", reps)
-    parts += sticky_part(ordered, base.split(" ")[0] if base else "")
+    parts += sticky_part(ordered, agents[base].agent if base else None)
     parts += drawn[1:]
     parts += video_part(ordered, video_source)
     parts += [_speed(ordered)] if ordered else []
@@ -69,42 +75,88 @@ def report_of(
         "title": title or _title(paths, runs),
         "subtitle": _subtitle(ordered),
         "agents": variants,
-        "envs": [_env(env, ordered) for env in dict.fromkeys(group.env for group in groups)],
+        "envs": [_env(env) for env in dict.fromkeys(group.env for group in groups)],
         "curves": curves,
-        "parts": parts,
+        "parts": _named_first(parts, runs),
         "made": f"Made by sail report, {datetime.now(UTC).isoformat(timespec='minutes')}.",
         "live": False,
     }
-    return Report(page, ordered)
+    return Report(_finite(page), ordered)
 
 
-def _order(variant: str) -> tuple[str, int, str]:
+class Memo:
+    """What was made of a group, for as long as its curves are the same objects: a live page is made again and again."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, str], tuple[tuple[Any, ...], Any]] = {}
+
+    def __call__(self, group: Group, what: str, make: Callable[[], Any]) -> Any:
+        """What was made before, or what `make` makes."""
+        key = (group.env, group.variant, what)
+        kept = self._kept.get(key)
+        if (
+            kept is None
+            or len(kept[0]) != len(group.curves)
+            or any(x is not y for x, y in zip(kept[0], group.curves, strict=True))
+        ):
+            kept = self._kept[key] = (group.curves, make())
+        return kept[1]
+
+
+def _finite(tree: Any) -> Any:
+    """The same with nothing in it that JSON cannot say."""
+    if isinstance(tree, dict):
+        return {key: _finite(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [_finite(value) for value in tree]
+    return None if isinstance(tree, float) and not math.isfinite(tree) else tree
+
+
+def _order(group: Group) -> tuple[str, int, str]:
     """Base agents together, the base first and its rules after it."""
-    agent, _, settings = variant.partition(" ")
-    rule, _, base = agent.rpartition("-") if agent.count("-") else ("", "", agent)
-    if agent.endswith("full-rainbow"):
-        rule, base = agent.removesuffix("full-rainbow").rstrip("-"), "full-rainbow"
-    return base, ["", "al", "sail", "strsil", "munchausen"].index(rule) if rule in _RULES else 9, settings
+    flat = group.runs[0].flat
+    rule = str(flat.get("rule.name"))
+    return str(flat.get("agent.base")), _RULES.index(rule) if rule in _RULES else len(_RULES), group.variant
 
 
-_RULES = ("", "al", "sail", "strsil", "munchausen")
+_RULES = ("bellman", "al", "sail", "strsil", "munchausen")
 
 
-def _baseline(paths: Sequence[Path], variants: Sequence[str]) -> str | None:
-    """What a study file names, else a base agent without a rule, else the first."""
-    for path in paths:
+def _studies(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The `report` sections of the studies that runs belong to."""
+    found = []
+    for study in dict.fromkeys(run.study for run in runs if run.study is not None):
         try:
-            named = json.loads((path / "study.json").read_text())["definition"]["report"]["baseline"]
-        except (OSError, ValueError, KeyError, TypeError):
+            section = json.loads((study / "study.json").read_text())["definition"].get("report")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        if named in variants:
-            return str(named)
-    plain = [variant for variant in variants if _order(variant)[1] == 0]
+        found += [section] if isinstance(section, dict) else []
+    return found
+
+
+def _baseline(runs: Sequence[Run], variants: Sequence[str], agents: dict[str, Group]) -> str | None:
+    """What a study names, else a base agent without a rule, else the first; with settings in its name if need be."""
+    for section in _studies(runs):
+        for variant in variants:
+            if section.get("baseline") in (variant, agents[variant].agent):
+                return variant
+    plain = [variant for variant in variants if _order(agents[variant])[1] == 0]
     return next(iter([*plain, *variants]), None)
 
 
+_FIGURES = {"success": "eval_success", "bonus": "bonus"}
+
+
+def _named_first(parts: list[dict[str, Any]], runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What a study says it is about comes first, in its order."""
+    shown = [section.get("show") for section in _studies(runs)]
+    names = [_FIGURES.get(str(name), str(name)) for one in shown if isinstance(one, list) for name in one]
+    place = {name: i for i, name in reversed(list(enumerate(names)))}
+    return sorted(parts, key=lambda part: place.get(part["id"], len(names)))
+
+
 def _title(paths: Sequence[Path], runs: Sequence[Run]) -> str:
-    studies = dict.fromkeys(run.study for run in runs if run.study)
+    studies = dict.fromkeys(run.study.name for run in runs if run.study)
     return f"sail: {', '.join(studies) if studies else ', '.join(path.absolute().name for path in paths)}"
 
 
@@ -119,7 +171,7 @@ def _subtitle(groups: Sequence[Group]) -> str:
     return f"{total:,} runs ({running}): {agents} agents in {envs} environments, {each} seeds each."
 
 
-def _env(env: str, groups: Sequence[Group]) -> dict[str, Any]:
+def _env(env: str) -> dict[str, Any]:
     return {"name": env, "groups": groups_of(env), "unit": "frames" if game_of(env) else "steps"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import re
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from sail.errors import BadInputError
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path]:
-    """Writes `out` (the page) and, for other formats, files in a folder beside it that has its name."""
+    """Writes `out` (the page) and, for other formats, files in a folder NAME-files beside it."""
     written: list[Path] = []
     if "html" in formats:
         write_whole(out, page_html(report.page))
@@ -23,9 +24,7 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path
     others = [name for name in formats if name != "html"]
     if not others:
         return written
-    folder = out.with_suffix("")
-    if folder == out:
-        folder = out.with_name(f"{out.name}-files")
+    folder = out.with_name(f"{out.stem}-files")
     folder.mkdir(exist_ok=True)
     if "csv" in others:
         written += [_write(folder / f"{part['id']}.csv", table_csv(part)) for part in tables(report)]
@@ -37,7 +36,7 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path
             from sail.analysis.figures import draw_figures
         except ImportError:
             raise BadInputError("Figures need matplotlib: pip install 'sail-rl[report]'.") from None
-        drawn = draw_figures(report, folder, pictures)
+        drawn = draw_figures(report, folder, pictures, file_name)
     if "md" in others:
         written.append(_write(folder / "report.md", markdown(report, [path for path in drawn])))
     return [*written, *drawn]
@@ -49,14 +48,22 @@ def tables(report: Report) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, text: str) -> Path:
-    path = path.with_name(re.sub(r"[^A-Za-z0-9.+_-]+", "-", path.name))
+    path = path.with_name(file_name(path.stem) + path.suffix)
     write_whole(path, text)
     return path
 
 
+def file_name(text: str) -> str:
+    """A part's name as that of a file."""
+    plain = re.sub(r"[^A-Za-z0-9.+_-]+", "-", text)
+    return (
+        plain if len(plain) <= 100 else f"{plain[:80]}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:12]}"
+    )
+
+
 def table_csv(part: dict[str, Any]) -> str:
     """A table for other programs: a score is four columns."""
-    columns, scores = part["columns"], ("", " low", " high", " seeds")
+    columns, scores = part["columns"], ("", " low", " high", " seeds", " at")
     names = [
         name
         for column in columns
@@ -64,12 +71,14 @@ def table_csv(part: dict[str, Any]) -> str:
     ]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(_harmless, names))
     for row in part["rows"]:
         line: list[Any] = []
+        usual = next((c for c, k in zip(row["cells"], columns, strict=True) if k["name"] == "at"), None)
         for column, cell in zip(columns, row["cells"], strict=True):
             if column["kind"] == "score":
-                line += [cell[key] for key in ("value", "low", "high", "seeds")] if cell else [None] * 4
+                values = [cell[key] for key in ("value", "low", "high", "seeds")] if cell else []
+                line += [*values, cell.get("at", usual)] if cell else [None] * 5
             else:
                 line.append(_harmless(cell))
         writer.writerow(line)
@@ -88,7 +97,7 @@ def curves_csv(report: Report) -> str:
     writer.writerow(["environment", "agent", "seed", "step", "frames", "score"])
     for group in report.groups:
         for curve in group.curves:
-            for step, score in zip(curve.steps.tolist(), curve.scores.tolist(), strict=True):
+            for step, score in zip(curve.steps.tolist(), curve.column(group.score_column).tolist(), strict=True):
                 frames = step * group.frames_a_step if group.frames_a_step > 1 else None
                 shown = score if score == score else None
                 writer.writerow([_harmless(group.env), _harmless(group.variant), curve.seed, step, frames, shown])
@@ -101,7 +110,8 @@ def markdown(report: Report, pictures: Sequence[Path]) -> str:
     lines = [f"# {_plain(page['title'])}", "", _plain(page["subtitle"]), ""]
     by_part = {path.stem: path.name for path in reversed(pictures)}
     for part in page["parts"]:
-        if part["kind"] not in ("table", "list") and part["id"] not in by_part:
+        picture = by_part.get(file_name(part["id"]))
+        if part["kind"] not in ("table", "list") and picture is None:
             continue
         lines += [f"## {_plain(part['title'])}", "", _plain(part["about"]), ""]
         if part["kind"] == "table":
@@ -109,7 +119,7 @@ def markdown(report: Report, pictures: Sequence[Path]) -> str:
         elif part["kind"] == "list":
             lines += [*(f"- {_plain(item)}" for item in part["items"]), ""]
         else:
-            lines += [f"![{_plain(part['title'])}]({by_part[part['id']]})", ""]
+            lines += [f"![{_plain(part['title'])}]({picture})", ""]
     return "\n".join([*lines, _plain(page["made"]), ""])
 
 
@@ -129,7 +139,8 @@ def _text(cell: Any, kind: str) -> str:
     if kind == "score":
         value = f"**{cell['value']:g}**" if cell.get("best") else f"{cell['value']:g}"
         interval = "" if cell["low"] is None else f" [{cell['low']:g}, {cell['high']:g}]"
-        return f"{value}{interval} x {cell['seeds']}"
+        seeds = f"{cell['seeds']} of {cell['of']}" if "of" in cell else f"{cell['seeds']}"
+        return f"{value}{interval} x {seeds}" + (f" @{cell['at']:,}" if "at" in cell else "")
     if kind == "share":
         return f"{100 * cell:+.1f} %"
     return _plain(f"{cell:,}" if isinstance(cell, int) else f"{cell:g}" if isinstance(cell, float) else str(cell))

@@ -43,12 +43,6 @@ class SeedCurve:
         found = self.columns.get(name)
         return np.full(len(self.steps), math.nan) if found is None else found
 
-    @property
-    def scores(self) -> np.ndarray:
-        """Evaluation returns where there are any, else training returns: what the paper's curves are made of."""
-        evaluated = self.column("eval_return")
-        return evaluated if np.isfinite(evaluated).any() else self.column("train_return")
-
 
 @dataclass(frozen=True)
 class Run:
@@ -60,8 +54,11 @@ class Run:
     seeds: tuple[SeedCurve, ...]
     done: bool
     settings: dict[str, Any]
+    flat: dict[str, Any] = field(default_factory=dict)
+    """The settings by dotted name."""
     provenance: dict[str, Any] = field(default_factory=dict)
-    study: str | None = None
+    study: Path | None = None
+    """The study folder that it is part of."""
     videos: tuple[Path, ...] = ()
 
     @property
@@ -89,16 +86,18 @@ def read_runs(
     runs: list[Run] = []
     left_out: list[LeftOut] = []
     seen: set[Path] = set()
+    read: set[Path] = set()
     for path in map(Path, paths):
         if not path.is_dir():
             left_out.append(LeftOut(str(path), "there is no such folder"))
             continue
         found = False
-        for folder, study in _run_folders(path, None):
+        for folder, study in _run_folders(path, None, left_out, set()):
             found = True
             if folder.resolve() in seen:
                 continue
             seen.add(folder.resolve())
+            read.add(folder)
             signature = _signature(folder)
             if folder not in known or known[folder].signature != signature:
                 notes: list[LeftOut] = []
@@ -111,6 +110,8 @@ def read_runs(
                 left_out.append(outcome)
         if not found:
             left_out.append(LeftOut(str(path), "there are no run folders in it"))
+    for gone in known.keys() - read:
+        del known[gone]
     return runs, left_out
 
 
@@ -126,38 +127,51 @@ def _signature(folder: Path) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-def _run_folders(folder: Path, study: Path | None) -> Iterator[tuple[Path, Path | None]]:
+def _run_folders(
+    folder: Path, study: Path | None, left_out: list[LeftOut], above: set[str]
+) -> Iterator[tuple[Path, Path | None]]:
     """Run folders below a folder, each with the study it belongs to. A folder that looks like one counts as one."""
-    if (folder / "study.json").is_file():
+    real = os.path.realpath(folder)
+    if real in above:  # a link to a folder that it is in
+        return
+    if os.path.isfile(folder / "study.json"):
         study = folder
-    if (folder / "config.yaml").is_file() or (folder / "metrics.jsonl").is_file() or (folder / "DONE").is_file():
+    if any(os.path.isfile(folder / name) for name in ("config.yaml", "metrics.jsonl", "DONE")):
         yield folder, study
         return
     try:
-        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
-    except OSError:
+        inside = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir())
+    except OSError as error:
+        left_out.append(LeftOut(str(folder), f"it cannot be read: {error.strerror}"))
         return
     for path in map(Path, inside):
         if path.name not in SKIPPED and not path.name.startswith("."):
-            yield from _run_folders(path, study)
+            yield from _run_folders(path, study, left_out, above | {real})
 
 
 def _read_run(folder: Path, study: Path | None, left_out: list[LeftOut]) -> Run | LeftOut:
+    if not os.path.isfile(folder / "config.yaml"):  # a pipe by that name would keep us for ever
+        return LeftOut(str(folder), "it has no config.yaml")
     try:
         tree = yaml.load((folder / "config.yaml").read_text(), Loader=_Loader)  # safe: it makes no objects
         settings = {key: value for key, value in tree.items() if key != "provenance"}
+        flat = flatten(settings)
         env = _text(settings["env"]["name"])
         agent = agent_name(settings)
-    except FileNotFoundError:
-        return LeftOut(str(folder), "it has no config.yaml")
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         return LeftOut(str(folder), f"its config.yaml cannot be read: {' '.join(str(error).split())[:200]}")
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return LeftOut(str(folder), "its config.yaml does not say which agent trained where")
-    rows, bad = read_rows(folder / "metrics.jsonl")
+    try:
+        rows, bad = read_rows(folder / "metrics.jsonl")
+    except OSError as error:
+        return LeftOut(str(folder), f"its metrics.jsonl cannot be read: {error.strerror}")
+    seeds = tuple(_curves(rows))
+    odd = sum(_is_odd(value) for row in rows for value in row.values())
     if bad:
         left_out.append(LeftOut(str(folder / "metrics.jsonl"), f"{bad} broken line(s)"))
-    seeds = tuple(_curves(rows))
+    if odd:
+        left_out.append(LeftOut(str(folder / "metrics.jsonl"), f"{odd} value(s) that are no usable numbers"))
     if not seeds:
         return LeftOut(str(folder), "it has no metrics yet")
     provenance = tree.get("provenance")
@@ -168,8 +182,9 @@ def _read_run(folder: Path, study: Path | None, left_out: list[LeftOut]) -> Run 
         seeds=seeds,
         done=(folder / "DONE").is_file(),
         settings=settings,
+        flat=flat,
         provenance=provenance if isinstance(provenance, dict) else {},
-        study=study.name if study else None,
+        study=study,
         videos=_videos(folder),
     )
 
@@ -191,10 +206,9 @@ def read_rows(path: Path) -> tuple[list[dict[str, Any]], int]:
     """The lines of a log that are objects, and how many others there were; half a last line does not count."""
     rows: list[dict[str, Any]] = []
     bad = 0
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except OSError:
+    if not os.path.isfile(path):
         return rows, bad
+    lines = path.read_bytes().split(b"\n")
     for line in lines[:-1]:
         try:
             row = json.loads(line)
@@ -225,20 +239,37 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
 
 
+LARGEST = 1e100
+"""Beyond it a number is no score, and sums of squares would not be finite."""
+
+
+def _is_odd(value: Any) -> bool:
+    """Whether a logged value is neither a usable number nor nothing."""
+    return value is not None and math.isnan(_number(value)) and not isinstance(value, str | bool)
+
+
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST <= value <= LARGEST:
         return math.nan
-    try:
-        return float(value)
-    except OverflowError:
-        return math.nan
+    return float(value)
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by dotted name."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = repr(value) if isinstance(value, list) else value
+    return flat
 
 
 def _videos(folder: Path) -> tuple[Path, ...]:
+    """The videos of a run: files of its own, no links to elsewhere."""
     video = folder / "video"
     try:
-        return (
-            tuple(sorted(p for p in video.iterdir() if p.suffix in (".mp4", ".webp", ".gif"))) if video.is_dir() else ()
-        )
+        found = sorted(path for path in video.iterdir() if path.suffix in (".mp4", ".webp", ".gif"))
     except OSError:
         return ()
+    return tuple(path for path in found if path.is_file() and not path.is_symlink() and not video.is_symlink())

@@ -17,64 +17,93 @@ NAMES = {"iqm": "IQM", "median": "median", "mean": "mean", "optimality_gap": "op
 
 
 def statistic_parts(groups: Sequence[Group], baseline: str, reps: int = 50_000) -> list[Part]:
-    """The parts, over the environments that every agent has; those that were left out are named."""
-    tables, envs, about = _comparable(groups)
-    if not tables or len(envs) < 2:
-        return []
-    alone = [variant for variant, scores in tables.items() if not statistics.can_resample(scores)]
-    if alone:
-        about += f" One seed gives no interval: {', '.join(alone)}."
+    """The parts, over environments that all agents in them have; what was left out is named."""
+    games = any(game_of(group.env) for group in groups)
+    usable = [group for group in groups if not games or game_of(group.env) in human_scores()]
+    members, envs, left_out = _comparable(by_name(usable))
+    title = {"kind": "table", "id": "statistics", "title": "Over all environments"}
+    left_out += [f"{env} (no human score)" for env in dict.fromkeys(g.env for g in groups if g not in usable)]
+    if len(envs) < 2:
+        reason = "There is nothing to show: agents have fewer than two environments in common."
+        return [title | {"about": reason, "columns": [{"name": "agent", "kind": "text"}], "rows": []}] if groups else []
+    tables = {variant: _table([mine[env] for env in envs]) for variant, mine in members.items()}
+    kind = "human-normalised final scores" if games else "final returns as they are, so large returns weigh more,"
+    about = f"Over {kind} in the {len(envs)} environments that all agents have; 95 % stratified bootstrap intervals."
+    about += _warnings(members, envs, tables) + (f" Left out: {', '.join(left_out)}." if left_out else "")
+    names = NAMES if games else {name: shown for name, shown in NAMES.items() if name != "optimality_gap"}
     rows = []
     for variant, scores in tables.items():
-        found = {name: statistics.bootstrap(statistics.AGGREGATES[name], scores, reps=reps) for name in NAMES}
-        seeds = int(statistics.runs_per_task(scores).max())
-        rows.append({"agent": variant, "cells": [variant, *(_cell(found[name], seeds) for name in NAMES)]})
-    columns = [{"name": "agent", "kind": "text"}, *({"name": name, "kind": "score"} for name in NAMES.values())]
-    table = {"kind": "table", "id": "statistics", "title": "Over all environments", "about": about}
-    parts = [table | {"columns": columns, "rows": rows}]
+        found = {name: statistics.bootstrap(statistics.AGGREGATES[name], scores, reps=reps) for name in names}
+        cells = [variant, *(_cell(found[name], scores) for name in names)]
+        rows.append({"agent": variant, "cells": cells})
+    columns = [{"name": "agent", "kind": "text"}, *({"name": name, "kind": "score"} for name in names.values())]
+    parts = [title | {"about": about, "columns": columns, "rows": rows}]
     return parts + _improvements(tables, baseline, reps) + _profiles(tables)
 
 
-def _cell(found: statistics.Interval, seeds: int) -> dict[str, Any]:
-    low, high = (None, None) if found.low == found.high else (rounded([found.low])[0], rounded([found.high])[0])
-    return {"value": rounded([found.value])[0], "low": low, "high": high, "seeds": seeds}
+def _comparable(table: dict[str, dict[str, Group]]) -> tuple[dict[str, dict[str, Group]], list[str], list[str]]:
+    """Agents, the environments they all have, and what that leaves out.
+
+    An agent that was run in few of the others' environments is left out, rather than all of theirs.
+    """
+    chosen: dict[str, dict[str, Group]] = {}
+    envs: list[str] = []
+    left_out: list[str] = []
+    for variant, mine in sorted(table.items(), key=lambda item: -len(item[1])):
+        scored = {env: group for env, group in mine.items() if np.isfinite(group.final()[0]).any()}
+        common = [env for env in envs if env in scored] if chosen else list(scored)
+        if chosen and (len(common) < 2 or 2 * len(common) < len(envs)):
+            left_out.append(f"{variant} (in {len(common)} of {len(envs)} environments)")
+        elif scored:
+            chosen[variant], envs = scored, common
+    left_out += [env for env in dict.fromkeys(env for mine in chosen.values() for env in mine) if env not in envs]
+    return {variant: chosen[variant] for variant in table if variant in chosen}, envs, left_out
 
 
-def _comparable(groups: Sequence[Group]) -> tuple[dict[str, np.ndarray], list[str], str]:
-    """Final scores [seeds, environments] of each agent, normalised where games have human scores."""
-    table = by_name(groups)
-    every = list(dict.fromkeys(group.env for group in groups))
-    games = any(game_of(env) for env in every)
-    usable = [env for env in every if not games or game_of(env) in human_scores()]
-    scores: dict[str, dict[str, np.ndarray]] = {
-        variant: {env: found for env in usable if env in members and len(found := _finals(members[env]))}
-        for variant, members in table.items()
-    }
-    envs = [env for env in usable if all(env in mine for mine in scores.values())]
-    kind = "human-normalised final scores" if games else "final returns"
-    about = f"Over {kind} in the {len(envs)} environments that all agents have; 95 % stratified bootstrap intervals."
-    missing = [env for env in every if env not in envs]
-    if missing:
-        about += f" Left out: {', '.join(missing)}."
-    if not envs:
-        return {}, [], about
-    tables = {}
-    for variant, mine in scores.items():
-        seeds = max(len(mine[env]) for env in envs)
-        tables[variant] = np.full((seeds, len(envs)), np.nan)
-        for i, env in enumerate(envs):
-            tables[variant][: len(mine[env]), i] = mine[env]
-    return tables, envs, about
+def _table(groups: Sequence[Group]) -> np.ndarray:
+    """Final scores [seeds, environments], human-normalised where there are human scores."""
+    columns = [_finals(group) for group in groups]
+    table = np.full((max(map(len, columns)), len(groups)), np.nan)
+    for i, column in enumerate(columns):
+        table[: len(column), i] = column
+    return table
 
 
 def _finals(group: Group) -> np.ndarray:
-    scores = metrics.final_score(group.table())
+    scores = group.final()[0]
     scores = scores[np.isfinite(scores)]
     game = game_of(group.env)
     if game not in human_scores():
-        return np.asarray(scores)
+        return scores
     random, human = human_scores()[game]
     return np.asarray(metrics.human_normalised(scores, random, human))
+
+
+def _warnings(members: dict[str, dict[str, Group]], envs: Sequence[str], tables: dict[str, np.ndarray]) -> str:
+    """What a reader must know before he compares."""
+    text = ""
+    for variant, scores in tables.items():
+        alone = int((statistics.runs_per_task(scores) == 1).sum())
+        if alone == len(envs):
+            text += f" {variant} has one seed, which gives no interval."
+        elif alone:
+            text += f" {variant} has one seed in {alone} environments, so its interval is too narrow."
+    ends = [
+        group.final()[1] * group.frames_a_step
+        for mine in members.values()
+        for env, group in mine.items()
+        if env in envs
+    ]
+    if min(ends) < max(ends):
+        text += f" Scores are not all at the same place: from {min(ends):,} to {max(ends):,} frames or steps."
+    return text
+
+
+def _cell(found: statistics.Interval, scores: np.ndarray) -> dict[str, Any]:
+    low, high = (None, None) if found.low == found.high else (rounded([found.low])[0], rounded([found.high])[0])
+    runs = statistics.runs_per_task(scores)
+    seeds = int(runs.max()) if runs.min() == runs.max() else f"{runs.min()} to {runs.max()}"
+    return {"value": rounded([found.value])[0], "low": low, "high": high, "seeds": seeds}
 
 
 def _improvements(tables: dict[str, np.ndarray], baseline: str, reps: int) -> list[Part]:
@@ -85,8 +114,7 @@ def _improvements(tables: dict[str, np.ndarray], baseline: str, reps: int) -> li
         if variant != baseline:
             probability = statistics.probability_of_improvement
             found = statistics.bootstrap(probability, scores, tables[baseline], reps=reps)
-            seeds = int(statistics.runs_per_task(scores).max())
-            rows.append({"agent": variant, "cells": [variant, _cell(found, seeds)]})
+            rows.append({"agent": variant, "cells": [variant, _cell(found, scores)]})
     columns = [{"name": "agent", "kind": "text"}, {"name": f"P(better than {baseline})", "kind": "score"}]
     about = (
         f"How likely a run of an agent beats one of {baseline} in an environment drawn at random; a draw is half a win."

@@ -25,16 +25,19 @@ def inline(path: Path) -> str | None:
 
 def video_part(groups: Sequence[Group], source: Callable[[Path], str | None] = inline) -> list[dict[str, Any]]:
     """A part with every video for which `source` gives an address; none where there are none."""
-    items = []
+    items, larger = [], 0
     for group in groups:
         for run in group.runs:
             for path in run.videos:
                 address = source(path)
+                larger += address is None
                 if address is not None:
                     kind = "video" if path.suffix == ".mp4" else "image"
                     label = f"{group.env}, {group.variant}: {path.stem}"
-                    items.append({"env": group.env, "label": label, "kind": kind, "src": address})
-    if not items:
+                    item = {"env": group.env, "agent": group.variant, "label": label, "kind": kind, "src": address}
+                    items.append(item)
+    if not items and not larger:
         return []
     about = "As 'sail play' recorded them into the runs' video folders, with value and bonus under the screen."
+    about += f" {larger} of more than {MOST_BYTES // 10**6} MB are left where they are." if larger else ""
     return [{"kind": "videos", "id": "videos", "title": "Videos", "about": about, "items": items}]

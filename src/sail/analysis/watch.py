@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import secrets
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from sail.analysis.page_file import page_html
-from sail.analysis.report import report_of
+from sail.analysis.report import Memo, report_of
 from sail.analysis.runs import Known, read_runs
 from sail.analysis.video_part import KINDS
 from sail.errors import BadInputError
@@ -31,7 +32,9 @@ class Watcher:
     def __init__(self, paths: Sequence[Path], baseline: str | None = None) -> None:
         self.paths, self.baseline = list(paths), baseline
         self._known: dict[Path, Known] = {}
+        self._memo = Memo()
         self._seen: Any = None
+        self._prefix = secrets.token_hex(4)  # a page that was left open must not take another server's data for its own
         self._stop = threading.Event()
         self.version = 0
         self.page: dict[str, Any] = {}
@@ -61,9 +64,9 @@ class Watcher:
             videos.append(path)
             return f"video/{len(videos) - 1}"
 
-        page = report_of(runs, left_out, self.paths, None, None, REPS, video_source=address).page
-        page |= {"live": True, "version": str(self.version + 1), "made": "Live, by sail watch."}
-        data = gzip.compress(json.dumps(page, separators=(",", ":"), allow_nan=False).encode(), 1)
+        page = report_of(runs, left_out, self.paths, None, None, REPS, address, self._memo).page
+        page |= {"live": True, "version": f'"{self._prefix}-{self.version + 1}"', "made": "Live, by sail watch."}
+        data = _packed(page)
         # One after the other, so that whoever sees the new version sees the new page.
         self._seen, self.page, self.data, self.videos = seen, page, data, videos
         self.version += 1
@@ -72,9 +75,26 @@ class Watcher:
     def _run(self) -> None:
         while not self._stop.is_set():
             began = time.monotonic()
-            with suppress(OSError):  # a folder vanished while it was read: the next look sees that
+            try:
                 self.look()
-            self._stop.wait(max(PERIOD, 2 * (time.monotonic() - began)))
+            except Exception as error:
+                # A folder that vanished while it was read, or a fault of ours: the page stays, and says so.
+                self._fail(error)
+            self._stop.wait(max(PERIOD - (time.monotonic() - began), 0.1))
+
+    def _fail(self, error: Exception) -> None:
+        sentence = (
+            f"The folders cannot be shown as they are now ({type(error).__name__}: {error}); this is from before."
+        )
+        if self.page.get("subtitle") != sentence:
+            self.version += 1
+            self.page = {**self.page, "subtitle": sentence, "version": f'"{self._prefix}-{self.version}"'}
+            self.data = _packed(self.page)
+            self._seen = None
+
+
+def _packed(page: dict[str, Any]) -> bytes:
+    return gzip.compress(json.dumps(page, separators=(",", ":"), allow_nan=False).encode(), 1)
 
 
 class Server(ThreadingHTTPServer):
@@ -90,6 +110,9 @@ class Server(ThreadingHTTPServer):
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise BadInputError(f"Port {port} cannot be used: {reason}; choose another with --port.") from None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a browser that goes away in mid-answer is no news."""
 
     @property
     def url(self) -> str:
@@ -125,14 +148,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _video(self, number: str, videos: list[Path]) -> None:
         try:
-            path = videos[int(number)] if number.isascii() and number.isdigit() else None
+            path = videos[int(number)] if number.isascii() and number.isdigit() and len(number) < 9 else None
             content = path.read_bytes() if path is not None else None
         except (IndexError, OSError):
             path, content = None, None
         if path is None or content is None:
             self._answer(HTTPStatus.NOT_FOUND, b"There is no such video.\n", "text/plain")
+            return
+        wanted = re.fullmatch(r"bytes=(\d{1,15})-(\d{0,15})", self.headers.get("Range") or "")
+        if wanted and int(wanted[1]) < len(content):  # some browsers play nothing else
+            first, last = int(wanted[1]), min(int(wanted[2] or len(content)), len(content) - 1)
+            span = {"Content-Range": f"bytes {first}-{last}/{len(content)}", "Accept-Ranges": "bytes"}
+            self._answer(HTTPStatus.PARTIAL_CONTENT, content[first : last + 1], KINDS[path.suffix], span)
         else:
-            self._answer(HTTPStatus.OK, content, KINDS[path.suffix])
+            self._answer(HTTPStatus.OK, content, KINDS[path.suffix], {"Accept-Ranges": "bytes"})
 
     def _is_local(self) -> bool:
         """Whether the browser was told this machine's own name: other sites must not look through it."""

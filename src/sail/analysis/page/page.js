@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = ["#d1495b", "#2f6690", "#e0a100", "#2e8b57", "#7b4ea3", "#1f9e9e", "#8d5524", "#c2558f", "#5c7a99", "#6b8e23", "#b35c00", "#4b5cc4"];
 let report = JSON.parse(document.getElementById("data").textContent);
-const view = { find: "", group: "", hidden: new Set(), sorted: {}, zoom: {} };
+const view = { find: "", group: "", hidden: new Set(), sorted: {}, zoom: {}, dragging: false };
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -24,6 +24,7 @@ function draw(tag, attributes, parent, text) {
 }
 
 const colour = (agent) => COLOURS[Math.max(report.agents.indexOf(agent), 0) % COLOURS.length];
+const dashed = (agent) => report.agents.indexOf(agent) >= COLOURS.length;
 const shown = (agent) => !view.hidden.has(agent);
 
 function fits(env) {
@@ -60,11 +61,12 @@ function csv(table, rows) {
     if (typeof value === "string" && /^[=+@\t\r-]/.test(text)) text = `'${text}`; // or a spreadsheet would compute it
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const names = table.columns.flatMap((c) => (c.kind === "score" ? [c.name, `${c.name} low`, `${c.name} high`, `${c.name} seeds`] : [c.name]));
+  const names = table.columns.flatMap((c) => (c.kind === "score" ? [c.name, `${c.name} low`, `${c.name} high`, `${c.name} seeds`, `${c.name} at`] : [c.name]));
+  const at = table.columns.findIndex((c) => c.name === "at");
   const lines = rows.map((row) =>
     table.columns.flatMap((c, i) => {
       const value = row.cells[i];
-      return c.kind === "score" ? (value ? [value.value, value.low, value.high, value.seeds] : [null, null, null, null]) : [value];
+      return c.kind === "score" ? (value ? [value.value, value.low, value.high, value.seeds, value.at ?? row.cells[at]] : [null, null, null, null, null]) : [value];
     }),
   );
   return [names, ...lines].map((line) => line.map(cell).join(",")).join("\n") + "\n";
@@ -98,8 +100,11 @@ function showTable(table) {
     const turn = () => {
       view.sorted[table.id] = [i, state === "descending" || (state === "none" && column.kind === "text")];
       refresh(table.id);
+      document.getElementById(table.id).querySelectorAll("th")[place].focus();
     };
-    head.append(make("th", { scope: "col", class: column.kind, "aria-sort": state, tabindex: 0, onclick: turn, onkeydown: (e) => (e.key === "Enter" ? turn() : null), title: column.about || "" }, column.name));
+    const place = head.childElementCount;
+    const key = (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); turn(); } };
+    head.append(make("th", { scope: "col", class: column.kind, "aria-sort": state, tabindex: 0, onclick: turn, onkeydown: key, title: column.about || "" }, column.name));
   });
   const body = make("tbody");
   for (const row of rows) {
@@ -112,7 +117,7 @@ function showTable(table) {
         const text = number(value.value);
         cell.append(value.best ? make("b", {}, text) : text);
         if (value.low !== null && value.low !== undefined) cell.append(make("small", {}, ` [${number(value.low, 3)}, ${number(value.high, 3)}]`));
-        if (value.seeds) cell.append(make("small", { title: "seeds" }, ` x ${value.seeds}`));
+        if (value.seeds) cell.append(make("small", { title: "seeds" }, ` x ${value.seeds}${value.of ? ` of ${value.of}` : ""}`));
         if (value.at) cell.append(make("small", { title: "measured here" }, ` @${number(value.at, 3)}`));
       } else {
         const text = kind === "share" && value !== null ? `${(100 * value).toFixed(1)} %` : kind === "text" ? String(value ?? "") : number(value);
@@ -140,7 +145,8 @@ function ticks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= rough) || 10 * power;
   const found = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) found.push(Math.abs(at) < step * 1e-9 ? 0 : at);
+  if (low + step === low || high + step === high) return [low]; // too near each other, or too large, to count in steps
+  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9 && found.length < 50; at += step) found.push(Math.abs(at) < step * 1e-9 ? 0 : at);
   return found;
 }
 
@@ -235,6 +241,7 @@ function lineChart(key, title, series, labels) {
   svg.addEventListener("pointerdown", (event) => {
     if (!scale || event.button) return;
     from = toX(event);
+    view.dragging = true;
     band = draw("rect", { x: scale.px(from), y: T, width: 0, height: H - T - B, fill: "currentColor", opacity: 0.12 }, svg);
   });
   svg.addEventListener("pointermove", (event) => {
@@ -252,6 +259,7 @@ function lineChart(key, title, series, labels) {
       if (Math.abs(scale.px(to) - scale.px(from)) > 8) view.zoom[key] = [Math.min(from, to), Math.max(from, to)];
       from = null;
       band = null;
+      view.dragging = false;
       paint();
     }
   };
@@ -260,13 +268,26 @@ function lineChart(key, title, series, labels) {
   const reset = () => { delete view.zoom[key]; paint(); };
   svg.addEventListener("dblclick", reset);
   all.addEventListener("click", reset);
-  svgButton.addEventListener("click", () => save(`${fileName(title)}.svg`, "image/svg+xml", standalone(svg)));
+  svgButton.addEventListener("click", () => save(`${fileName(title)}.svg`, "image/svg+xml", standalone(svg, scale ? scale.visible : [])));
+  if (series.some((one) => one.agent === undefined)) {
+    const entry = (one) => make("span", { style: "margin-right:1rem" }, make("i", { style: `display:inline-block;width:1rem;height:3px;margin-right:.3rem;vertical-align:middle;background:${one.colour}` }), one.name);
+    figure.append(make("div", {}, ...series.map(entry)));
+  }
   figure.paint = paint;
   return figure;
 }
 
-function standalone(svg) {
+// For a file: black on white, with a legend, since the page's chips do not come along.
+function standalone(svg, series = []) {
   const copy = svg.cloneNode(true);
+  const [, , width, height] = copy.getAttribute("viewBox").split(" ").map(Number);
+  const named = series.filter((one) => !one.thin);
+  named.forEach((one, i) => {
+    const y = height + 16 * i + 8;
+    draw("line", { x1: 54, x2: 76, y1: y, y2: y, stroke: one.colour, "stroke-width": 2, ...(one.dashed ? { "stroke-dasharray": "5 3" } : {}) }, copy);
+    draw("text", { x: 82, y: y + 4, "font-size": 11, fill: "currentColor" }, copy, one.name);
+  });
+  if (named.length) copy.setAttribute("viewBox", `0 0 ${width} ${height + 16 * named.length + 4}`);
   copy.setAttribute("xmlns", SVG);
   copy.setAttribute("style", "color:#1b2733;background:#fff;font-family:sans-serif");
   return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
@@ -292,6 +313,7 @@ function showTip(event, x, series, labels) {
 
 // Bars from zero, one for each item, labels on the left; long ones are cut at the edge and say so.
 function barChart(part) {
+  if (part.agent !== undefined && !shown(part.agent)) return make("section", { id: part.id, hidden: "" });
   const items = part.items.filter((item) => (item.env === undefined || fits(item.env)) && (item.agent === undefined || shown(item.agent)));
   const W = 720, row = 18, L = 170, R = 105, T = 6;
   const H = T + row * Math.max(items.length, 1) + 8;
@@ -326,7 +348,7 @@ const seen = new IntersectionObserver((entries) => {
 }, { rootMargin: "400px" });
 
 function curveSeries(curve, metric) {
-  const own = { agent: curve.agent, colour: colour(curve.agent) };
+  const own = { agent: curve.agent, colour: colour(curve.agent), dashed: dashed(curve.agent) };
   if (metric) return (curve.more[metric] ? [{ ...own, name: curve.agent, x: curve.more.x || curve.x, y: curve.more[metric] }] : []);
   const seeds = curve.seeds.length > 1 ? curve.seeds.map((s) => ({ ...own, name: `seed ${s.seed}`, x: curve.x, y: s.y, thin: true })) : [];
   const main = { ...own, name: `${curve.agent} (${curve.seeds.length})`, x: curve.x, y: curve.mean, low: curve.low, high: curve.high };
@@ -348,7 +370,7 @@ function curvesPart(part) {
 }
 
 function linesPart(part) {
-  const series = part.series.map((one) => ({ ...one, colour: one.agent === undefined ? COLOURS[0] : colour(one.agent) }));
+  const series = part.series.map((one, i) => (one.agent === undefined ? { ...one, colour: COLOURS[i % COLOURS.length] } : { ...one, colour: colour(one.agent), dashed: dashed(one.agent) }));
   const figure = lineChart(part.id, part.title, series, { x: part.x });
   figure.paint();
   return section(part, make("div", { class: "charts", style: "grid-template-columns:minmax(0,720px)" }, figure));
@@ -360,7 +382,7 @@ function listPart(part) {
 }
 
 function videosPart(part) {
-  const figures = part.items.filter((item) => fits(item.env)).map((item) => make("figure", {}, make("figcaption", {}, item.label), item.kind === "video" ? make("video", { src: item.src, controls: "", loop: "", muted: "" }) : make("img", { src: item.src, alt: item.label, style: "width:100%" })));
+  const figures = part.items.filter((item) => fits(item.env) && shown(item.agent)).map((item) => make("figure", {}, make("figcaption", {}, item.label), item.kind === "video" ? make("video", { src: item.src, controls: "", loop: "", muted: "" }) : make("img", { src: item.src, alt: item.label, style: "width:100%" })));
   return section(part, make("div", { class: "charts" }, ...figures));
 }
 
@@ -406,20 +428,34 @@ document.getElementById("find").addEventListener("input", (event) => { view.find
 document.getElementById("group").addEventListener("change", (event) => { view.group = event.target.value; render(); });
 render();
 
-// Live: `sail watch` serves the same page and new data under /data.json; the page keeps its filters, zoom and place.
-async function follow() {
-  try {
-    const answer = await fetch("data.json", { headers: { "If-None-Match": report.version }, cache: "no-store" });
-    if (answer.status === 200) {
-      report = await answer.json();
-      const place = scrollY;
-      render();
-      scrollTo(0, place);
-    }
-    document.getElementById("subtitle").classList.remove("live");
-  } catch {
-    document.getElementById("subtitle").textContent = "The server does not answer any more; what is here is the last it said.";
+// Live: `sail watch` serves the same page and new data under /data.json. Parts that have not changed stay as they are,
+// so that filters, zoom, open lists and the place on the page are kept.
+const told = (data, part) => JSON.stringify(part.kind === "curves" ? [part, data.envs, data.agents, data.curves] : [part, data.agents, data.envs]);
+
+function renew(fresh) {
+  const old = report;
+  const same = (x, y) => JSON.stringify(x) === JSON.stringify(y);
+  report = fresh;
+  if (!same(old.parts.map((part) => part.id), fresh.parts.map((part) => part.id)) || !same([old.agents, old.envs], [fresh.agents, fresh.envs])) {
+    const place = scrollY;
+    render();
+    scrollTo(0, place);
+    return;
   }
-  setTimeout(follow, 1000);
+  document.getElementById("subtitle").textContent = report.subtitle;
+  fresh.parts.forEach((part, i) => { if (told(old, old.parts[i]) !== told(fresh, part)) refresh(part.id); });
+}
+
+async function follow() {
+  if (!view.dragging) {
+    try {
+      const answer = await fetch("data.json", { headers: { "If-None-Match": report.version }, cache: "no-store" });
+      if (answer.status === 200) renew(await answer.json());
+      else document.getElementById("subtitle").textContent = report.subtitle;
+    } catch {
+      document.getElementById("subtitle").textContent = "The server does not answer any more; what is here is the last it said.";
+    }
+  }
+  setTimeout(follow, 700);
 }
 if (report.live) follow();
