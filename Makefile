@@ -10,7 +10,7 @@ run: $(SETUP)  ## train SAIL on Key-Door-Treasure and show the result
 	@$(BIN)/sail train kdt
 
 test: $(SETUP) lint check-types  ## everything that CI runs
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 lint: $(SETUP)
 	$(BIN)/ruff check .

@@ -159,3 +159,16 @@ def test_draw_shows_the_map(capsys: Any, tmp_path: Path) -> None:
 def test_the_module_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "sail", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"sail {sail.__version__}"
+
+
+def test_a_video_without_a_name_goes_where_reports_find_it(tmp_path: Path, capsys: Any) -> None:
+    pytest.importorskip("PIL")
+    run = tmp_path / "run"
+    assert main(["train", "kdt", "--out", str(run), "--quiet", *tiny_flags()]) == 0
+    capsys.readouterr()
+    assert main(["play", str(run), "--json"]) == 0
+    video = Path(json.loads(capsys.readouterr().out)["video"])
+    assert video.parent == run / "video" and video.stem == "seed0-step1600" and video.is_file()
+    page = tmp_path / "report.html"
+    assert main(["report", str(run), "--out", str(page)]) == 0
+    assert "data:video/mp4;base64," in page.read_text() or "data:image/webp;base64," in page.read_text()

@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     play = command(
         "play", "Record an episode of a run's agent as a video, with its value and bonus under it.", commands.play
     )
-    play.add_argument("--video", required=True, help="file to write: .mp4, .webp or .gif")
+    play.add_argument("--video", help="file to write: .mp4, .webp or .gif (default: one in the run's video folder)")
     play.add_argument("--seed", type=int, help="which seed of the run (default: its first)")
     play.add_argument("--epsilon", type=_probability, help="exploration (default: the run's setting)")
     play.add_argument("--max-steps", type=_count, help="stop recording after so many steps (default: none)")

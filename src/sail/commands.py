@@ -91,13 +91,18 @@ def play(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     run = RunFolder(options.run)
     from sail.analysis.video import check_video, save_video
 
-    check_video(options.video)  # answered before an episode is played
+    if options.video is not None:
+        check_video(options.video)  # answered before an episode is played
     from sail.training.api import load
     from sail.training.recording import record
 
     player = load(run, options.seed)
     for note in player.notes:
         print(note, file=sys.stderr)
+    if options.video is None:
+        folder = run.path / "video"  # where `sail report` finds it
+        folder.mkdir(exist_ok=True)
+        options.video = str(check_video(folder / f"seed{player.seed}-step{player.step}.mp4"))
     recording = record(player, options.epsilon, options.max_steps)
     with warnings.catch_warnings():
         # ffmpeg is started without anything that jax's threads could hold on to.

@@ -62,7 +62,8 @@ def assert_in_proportion(counts: np.ndarray, weights: np.ndarray) -> None:
 # Drawing in proportion ------------------------------------------------------------------------------------------------
 
 
-@partial(jax.jit, static_argnames="times")
+# Optimised as it is for users, since it is rounding that is tested.
+@partial(jax.jit, static_argnames="times", compiler_options={"xla_backend_optimization_level": 3})
 def draw_often(weights: jax.Array, key: jax.Array, times: int) -> jax.Array:
     """4096 draws, so many times: all at once would take too much memory."""
     keys = jax.random.split(key, times)
