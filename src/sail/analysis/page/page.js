@@ -43,6 +43,11 @@ function number(value, digits = 4) {
   return String(+value.toPrecision(digits));
 }
 
+// For axes: 200k, 1.5M.
+function short(value) {
+  return Math.abs(value) >= 1e4 && Math.abs(value) < 1e6 ? `${+(value / 1e3).toPrecision(3)}k` : number(value, 3);
+}
+
 function save(name, type, text) {
   const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
   document.body.append(link);
@@ -197,10 +202,11 @@ function lineChart(key, title, series, labels) {
     scale = { x0, x1, px, visible };
     for (const y of ticks(y0, y1, 5)) {
       draw("line", { x1: L, x2: W - R, y1: py(y), y2: py(y), stroke: "currentColor", opacity: y === 0 ? 0.4 : 0.12 }, svg);
-      draw("text", { x: L - 6, y: py(y) + 4, "text-anchor": "end", "font-size": 11, fill: "currentColor", opacity: 0.75 }, svg, number(y, 3));
+      draw("text", { x: L - 6, y: py(y) + 4, "text-anchor": "end", "font-size": 11, fill: "currentColor", opacity: 0.75 }, svg, short(y));
     }
     for (const x of ticks(x0, x1, 5)) {
-      draw("text", { x: px(x), y: H - B + 15, "text-anchor": "middle", "font-size": 11, fill: "currentColor", opacity: 0.75 }, svg, number(x, 3));
+      const anchor = px(x) > W - R - 12 ? "end" : "middle";
+      draw("text", { x: anchor === "end" ? W - 2 : px(x), y: H - B + 15, "text-anchor": anchor, "font-size": 11, fill: "currentColor", opacity: 0.75 }, svg, short(x));
     }
     draw("text", { x: (L + W - R) / 2, y: H - 4, "text-anchor": "middle", "font-size": 11, fill: "currentColor", opacity: 0.75 }, svg, labels.x);
     const clip = `clip-${key.replace(/[^A-Za-z0-9]/g, "_")}`;
