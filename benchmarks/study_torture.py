@@ -45,8 +45,11 @@ def main() -> int:
     return 0 if result["same_logs"] and not result["done_twice"] and result.get("ray", {}).get("same_logs", True) else 1
 
 
-def torture(study: str, folder: Path, kills: int, seed: int) -> dict[str, Any]:
-    """The undisturbed study in `folder`/alone, the other in `folder`/killed; what became of the latter."""
+def torture(study: str, folder: Path, kills: int, seed: int, pause: float | None = None) -> dict[str, Any]:
+    """The undisturbed study in `folder`/alone, the other in `folder`/killed; what became of the latter.
+
+    Something is killed every `pause` seconds, more or less; by default so that the kills are spread over the study.
+    """
     rng = random.Random(seed)
     alone, killed = folder / "alone", folder / "killed"
     began = time.monotonic()
@@ -56,7 +59,7 @@ def torture(study: str, folder: Path, kills: int, seed: int) -> dict[str, Any]:
     driver = start(study, killed)
     events: list[str] = []
     done_twice: set[str] = set()
-    pause = undisturbed / (kills + 1)
+    pause = pause or undisturbed / (kills + 1)
     while len(events) < kills:
         time.sleep(rng.uniform(0.4, 1.6) * pause)
         if driver.poll() is not None:
