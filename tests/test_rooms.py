@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "sail"
 
-# A room may import itself and these. `errors`, `games`, `jsonl`, `machine` are tools: they know nothing, all know them.
+# A room may import itself and these. TOOLS know nothing, and all may know them.
 MAY_KNOW = {
     "rules": {"plugins"},
     "losses": set(),
@@ -19,6 +19,9 @@ MAY_KNOW = {
     "errors": set(),
     "jsonl": set(),
     "machine": set(),
+    "arguments": set(),
+    "files": set(),
+    "interrupts": set(),
     "games": set(),
     "networks": set(),
     "replay": set(),
@@ -45,7 +48,7 @@ MAY_KNOW = {
     "__init__": {"agents", "config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
-TOOLS = {"errors", "games", "jsonl", "machine"}
+TOOLS = {"arguments", "errors", "files", "games", "interrupts", "jsonl", "machine"}
 # Modules that answer before jax is there: names and settings, the command line, and everything after training.
 WITHOUT_JAX = [
     "sail",

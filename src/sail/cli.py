@@ -8,6 +8,7 @@ import sys
 from typing import Any, NoReturn
 
 from sail import __version__, commands, report_command, study_command
+from sail.arguments import count, port, probability
 from sail.errors import BadInputError, SailError
 
 SHORT = {"rnd": "rnd.enabled", "n_step": "replay.n_step"}  # settings that have a short name too
@@ -91,23 +92,23 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--tensorboard", action="store_true", help="write event files into the run folder as well")
         sub.add_argument("--wandb", action="store_true", help="send metrics to Weights & Biases as well")
     bench.add_argument("--out", help="JSON file to write as well")
-    bench.add_argument("--seconds", type=_count, default=20, help="how long to measure the whole loop (default: 20)")
+    bench.add_argument("--seconds", type=count, default=20, help="how long to measure the whole loop (default: 20)")
 
     agents = command("agents", "List every agent, with its parts and the source of its numbers.", commands.agents)
     agents.add_argument("--env", default="atari:Pong", help="where: numbers depend on it (default: atari:Pong)")
     agents.add_argument("--preset", help="whose numbers: paper, dopamine or small")
     agents.add_argument("-h", "--help", action="help", help="show this help")
     evaluate = command("eval", "Play evaluation episodes with a run's agent.", commands.evaluate)
-    evaluate.add_argument("--episodes", type=_count, help="episodes for each seed (default: the run's setting)")
-    evaluate.add_argument("--steps", type=_count, help="whole episodes until this many steps for each seed, instead")
-    evaluate.add_argument("--epsilon", type=_probability, help="exploration (default: the run's setting)")
+    evaluate.add_argument("--episodes", type=count, help="episodes for each seed (default: the run's setting)")
+    evaluate.add_argument("--steps", type=count, help="whole episodes until this many steps for each seed, instead")
+    evaluate.add_argument("--epsilon", type=probability, help="exploration (default: the run's setting)")
     play = command(
         "play", "Record an episode of a run's agent as a video, with its value and bonus under it.", commands.play
     )
     play.add_argument("--video", help="file to write: .mp4, .webp or .gif (default: one in the run's video folder)")
     play.add_argument("--seed", type=int, help="which seed of the run (default: its first)")
-    play.add_argument("--epsilon", type=_probability, help="exploration (default: the run's setting)")
-    play.add_argument("--max-steps", type=_count, help="stop recording after so many steps (default: none)")
+    play.add_argument("--epsilon", type=probability, help="exploration (default: the run's setting)")
+    play.add_argument("--max-steps", type=count, help="stop recording after so many steps (default: none)")
     draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", commands.draw)
     draw.add_argument("--out", help="image to write (PNG, SVG or PDF)")
     study_command.add_parser(subparsers, _Parser, EPILOG)
@@ -122,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("-h", "--help", action="help", help="show this help")
     watch = command("watch", "Show the page of run folders or studies live, while they train.", report_command.watch)
     watch.add_argument("paths", nargs="+", help="run folders, study folders, or folders of them")
-    watch.add_argument("--port", type=_port, default=8765, help="port on this machine (default: 8765; 0 for any)")
+    watch.add_argument("--port", type=port, default=8765, help="port on this machine (default: 8765; 0 for any)")
     watch.add_argument("--open", action="store_true", help="open it in a browser")
     watch.add_argument("-h", "--help", action="help", help="show this help")
     for sub, what in ((resume, "run"), (evaluate, "run"), (play, "run"), (draw, "run_or_env")):
@@ -174,28 +175,6 @@ def _put(tree: dict[str, Any], path: list[str], value: str) -> None:
         if not isinstance(tree, dict):
             raise BadInputError(f"'{section}' is set twice, as a value and as a section.")
     tree[leaf] = None if value.lower() in ("none", "null") else value  # the rest is for the settings to read
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not '{text}'")
-    return int(text)
-
-
-def _port(text: str) -> int:
-    if not text.isdigit() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0 to 65535, not '{text}'")
-    return int(text)
-
-
-def _probability(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not '{text}'")
-    return value
 
 
 if __name__ == "__main__":

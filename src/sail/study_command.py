@@ -9,14 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from sail.errors import BadInputError
+from sail.arguments import count, counts
+from sail.errors import BadInputError, unknown_name
 from sail.studies import library
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import Definition, read_definition
 from sail.studies.folder import StudyFolder, extend, open_or_create, up_to_date
-from sail.studies.marked import Marked
+from sail.studies.marked import Marked, dump
 from sail.studies.resources import Resources, read_resource
 
 EXECUTORS = ("local", "ray")
@@ -46,17 +45,17 @@ def add_parser(subparsers: Any, parser_class: Any, epilog: str) -> None:
     for sub in (status, more):
         sub.add_argument("folder", help="study folder")
     plan.add_argument("--bench", action="append", help="result of 'sail bench --out', instead of this machine's own")
-    plan.add_argument("--devices", type=_counts, default=[1, 2, 4, 8], help="on how many, as in 1,8 (default: 1,2,4,8)")
+    plan.add_argument("--devices", type=counts, default=[1, 2, 4, 8], help="on how many, as in 1,8 (default: 1,2,4,8)")
     plan.add_argument("--measure", action="store_true", help="measure what is missing first (half a minute each)")
     run.add_argument("--out", help="study folder (default: studies/NAME)")
     run.add_argument("--executor", help="local processes, or ray: a cluster (default: local)")
     run.add_argument("--address", help="Ray cluster to use: auto or HOST:PORT (default: start one for this study)")
-    run.add_argument("--workers", type=_count, help="cells at a time on this machine (default: as many as fit)")
+    run.add_argument("--workers", type=count, help="cells at a time on this machine (default: as many as fit)")
     run.add_argument("--quiet", action="store_true", help="no progress")
     for name in ("cores", "memory", "gpus", "time-limit", "retries"):
         run.add_argument(f"--{name}", help=f"of a cell, instead of the study's resources.{name.replace('-', '_')}")
     status.add_argument("--live", action="store_true", help="renew the table until the study ends")
-    more.add_argument("--seeds", type=_count, help="how many seeds there shall be")
+    more.add_argument("--seeds", type=count, help="how many seeds there shall be")
     more.add_argument("--environments", nargs="+", default=[], help="environments to add")
     more.add_argument("--agents", nargs="+", default=[], help="agents to add")
     more.add_argument("--file", help="a study file that says all of it, the old and the new")
@@ -110,7 +109,7 @@ def _show(options: argparse.Namespace) -> int:
         tree = {"name": definition.name, **definition.to_tree(), "cells": [cell.to_tree() for cell in cells]}
         print(json.dumps(tree))
         return 0
-    print(yaml.safe_dump(definition.to_tree(), sort_keys=False, allow_unicode=True, width=100), end="")
+    print(dump(definition.to_tree()), end="")
     shown = [cell.name for cell in cells[:5]]
     print(f"# {len(cells):,} cells, {sum(cell.seeds for cell in cells):,} runs: {', '.join(shown)}", end="")
     print(", ..." if len(cells) > len(shown) else "")
@@ -152,8 +151,6 @@ def _measure(commands: list[str]) -> None:
 def _run(options: argparse.Namespace) -> int:
     executor = options.executor or ("ray" if options.address else "local")
     if executor not in EXECUTORS:
-        from sail.errors import unknown_name
-
         raise unknown_name("executor", executor, EXECUTORS)
     if executor == "local" and options.address:
         raise BadInputError("--address is for the executor 'ray'.")
@@ -183,13 +180,13 @@ def _run(options: argparse.Namespace) -> int:
             runner = LocalExecutor(study, resources, options.workers)
         with StudyReporter(study, options.quiet) as reporter:
             reporter.note(f"{study.name}: {len(study.cells)} cells into {study.path}, {runner.workers} at a time.")
-            result = run_study(study, runner, resources, reporter)
+            failed = run_study(study, runner, resources, reporter)
     status = study_status(study)
     if options.json:
         print(json.dumps(status))
     else:
         print_status(status)
-    return 1 if result.failed else 0
+    return 1 if failed else 0
 
 
 def _study_to_run(options: argparse.Namespace) -> tuple[StudyFolder, str, Marked | None]:
@@ -250,14 +247,4 @@ def _larger(study: StudyFolder, options: argparse.Namespace) -> Marked:
             if read.seeds != tuple(range(first, first + len(read.seeds))):
                 raise BadInputError("The seeds of this study are a list: add to it with --file.")
             grid["seeds"] = {"first": first, "count": options.seeds}
-    return Marked(str(study.path / "study.yaml"), yaml.safe_dump(tree, sort_keys=False))
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not '{text}'")
-    return int(text)
-
-
-def _counts(text: str) -> list[int]:
-    return [_count(part) for part in text.split(",")]
+    return Marked(str(study.path / "study.yaml"), dump(tree))

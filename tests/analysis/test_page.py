@@ -101,8 +101,10 @@ def test_the_page_in_a_browser(tmp_path: Path, browser: Browser) -> None:
     assert (browser.downloads / "atari-Alien.svg").read_text().count("<path") == 6
 
     # Dark, and a phone: nothing is wider than the window.
+    paper = "getComputedStyle(document.body).backgroundColor"
+    before = browser.run(paper)
     browser.run("document.getElementById('theme').click()")
-    assert browser.run("getComputedStyle(document.body).backgroundColor") in ("rgb(20, 25, 31)", "rgb(255, 255, 255)")
+    assert {before, browser.run(paper)} == {"rgb(20, 25, 31)", "rgb(255, 255, 255)"}
     browser.size(390, 800, phone=True)
     assert browser.run("document.documentElement.scrollWidth") <= 390
     assert browser.errors == []

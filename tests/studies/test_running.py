@@ -108,7 +108,8 @@ def test_two_raylets_one_of_which_dies(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     file = write(tmp_path, steps=4_000)
     study_torture.finish(study_torture.start(str(file), tmp_path / "alone"))
-    assert study_torture.on_ray(str(file), tmp_path)["same_logs"]
+    result = study_torture.on_ray(str(file), tmp_path)
+    assert result["same_logs"] and result["raylets_left"] == 1
     assert len(study_torture.logs(tmp_path / "ray")) == 8
     assert StudyFolder(tmp_path / "ray").driver_age() > STALE_SECONDS  # nobody drives it any more
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sail.analysis import metrics
 from sail.analysis.groups import Group
 
 MOST_POINTS = 220
@@ -30,23 +31,15 @@ def rounded(values: Any) -> list[float | None]:
     return [float(f"{value:.5g}") if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
 
 
-def nanmean(table: np.ndarray, axis: int = 0) -> np.ndarray:
-    """The mean of what is there; NaN where nothing is."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        mean: np.ndarray = np.nanmean(table, axis=axis)
-    return mean
-
-
 def mean_of_most(table: np.ndarray) -> np.ndarray:
     """The mean over seeds where at least half of them have a number: a few alone would make the line jump."""
     known = np.isfinite(table).sum(axis=0)
-    return np.where(2 * known >= len(table), nanmean(table), np.nan)
+    return np.where(2 * known >= len(table), metrics.over_seeds(table), np.nan)
 
 
-def thinned(count: int) -> np.ndarray:
+def thinned(count: int, most: int = MOST_POINTS) -> np.ndarray:
     """Which of so many points are kept: all, or evenly spaced ones with the first and the last."""
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int))
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
 
 
 def curve_of(group: Group) -> dict[str, Any]:
@@ -66,7 +59,7 @@ def curve_of(group: Group) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             curve |= {"low": rounded(np.nanmin(table, axis=0)), "high": rounded(np.nanmax(table, axis=0))}
-    fewer = keep[thinned_again(len(keep))]
+    fewer = keep[thinned(len(keep), MOST_POINTS // 3)]  # diagnostics need fewer points than scores
     curve["more"]["x"] = [int(one) for one in (group.steps * group.frames_a_step)[fewer]]
     for name in DIAGNOSTICS:
         values = group.table(name)[:, fewer]
@@ -75,11 +68,6 @@ def curve_of(group: Group) -> dict[str, Any]:
         if np.isfinite(values).any():
             curve["more"][name] = rounded(mean_of_most(values))
     return curve
-
-
-def thinned_again(count: int) -> np.ndarray:
-    """Diagnostics need fewer points than scores."""
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS // 3)).round().astype(int))
 
 
 def curve_parts(groups: Sequence[Group], curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

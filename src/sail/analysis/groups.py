@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Group:
         """Emulator frames of one agent step."""
         return self.runs[0].frames_a_step
 
-    @property
+    @cached_property
     def steps(self) -> np.ndarray:
         """[phases]: every step at which some seed has logged."""
         return np.unique(np.concatenate([curve.steps for curve in self.curves]))

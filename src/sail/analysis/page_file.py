@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,3 @@ def page_html(page: dict[str, Any]) -> str:
     template = (PAGE / "page.html").read_text()
     # One pass: what has been filled in is not looked at again.
     return re.sub(r"\{\{(CSS|DATA|JS)\}\}", lambda match: filling[match[1]], template)
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Writes a file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        if isinstance(content, str):
-            temporary.write_text(content, encoding="utf-8", errors="backslashreplace")
-        else:
-            temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sail.analysis.page_file import page_html, write_whole
+from sail.analysis.page_file import page_html
 from sail.analysis.report import Report
 from sail.errors import BadInputError
+from sail.files import write_whole
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path]:

@@ -53,8 +53,7 @@ class Run:
     agent: str
     seeds: tuple[SeedCurve, ...]
     done: bool
-    settings: dict[str, Any]
-    flat: dict[str, Any] = field(default_factory=dict)
+    flat: dict[str, Any]
     """The settings by dotted name."""
     provenance: dict[str, Any] = field(default_factory=dict)
     study: Path | None = None
@@ -181,7 +180,6 @@ def _read_run(folder: Path, study: Path | None, left_out: list[LeftOut]) -> Run 
         agent=agent,
         seeds=seeds,
         done=(folder / "DONE").is_file(),
-        settings=settings,
         flat=flat,
         provenance=provenance if isinstance(provenance, dict) else {},
         study=study,

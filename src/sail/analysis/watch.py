@@ -29,8 +29,8 @@ PERIOD = 0.5
 class Watcher:
     """Looks at folders in a thread of its own and keeps the newest page; requests never wait for it."""
 
-    def __init__(self, paths: Sequence[Path], baseline: str | None = None) -> None:
-        self.paths, self.baseline = list(paths), baseline
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = list(paths)
         self._known: dict[Path, Known] = {}
         self._memo = Memo()
         self._seen: Any = None

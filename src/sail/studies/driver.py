@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from sail.errors import SailError
+from sail.interrupts import stop_requests
 from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
 from sail.studies.records import HEARTBEAT_SECONDS
 from sail.studies.resources import Resources
 from sail.studies.supervisor import Outcome, newest_step
 
+STOPPING = "Stopping: each cell writes a checkpoint first; Ctrl-C once more to stop at once."
 LOST_NODES = 100
 """How often a cell may lose its node before that counts as its own failure."""
 
@@ -75,20 +72,13 @@ class Listener(Protocol):
         ...
 
 
-@dataclass
-class Result:
-    """What a driver did."""
+def run_study(study: StudyFolder, executor: Executor, resources: Resources, listener: Listener) -> dict[str, str]:
+    """Runs what is missing, and returns the cells that failed for good, with the reasons.
 
-    done: int = 0
-    """Cells done by now, the earlier ones included."""
-    failed: dict[str, str] = field(default_factory=dict)
-    """Cells that failed for good, with the reason."""
-
-
-def run_study(study: StudyFolder, executor: Executor, resources: Resources, listener: Listener) -> Result:
-    """Runs what is missing. The caller holds `study.driving()`."""
+    The caller holds `study.driving()`.
+    """
     cells = {cell.name: cell for cell in study.cells}
-    result = Result(done=sum(study.is_done(cell) for cell in study.cells))
+    failed: dict[str, str] = {}
     # Those that have begun come first: what is nearly done should be done.
     todo = [cell for cell in study.cells if not study.is_done(cell)]
     waiting = deque(sorted(todo, key=lambda cell: not newest_step(study.run_path(cell))))
@@ -98,7 +88,7 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
     for note in executor.notes:
         listener.note(note)
     beat = time.monotonic()
-    with _stop_requests(listener) as stop:
+    with stop_requests(lambda: listener.note(STOPPING)) as stop:
         try:
             for cell in todo:
                 _forget_failures(study, cell)
@@ -119,12 +109,12 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
                             f"{cell.name}: {outcome.error} The study stopped; go on with 'sail study run {study.path}'."
                         )
                     if outcome.done:
-                        result.done += 1
-                    elif _goes_again(outcome, resources, tries, lost):
+                        continue
+                    if _goes_again(outcome, resources, tries, lost):
                         waiting.append(cell)
                     else:
-                        result.failed[cell.name] = outcome.error or "It was stopped by someone else."
-                        _mark_failed(study, cell, result.failed[cell.name])
+                        failed[cell.name] = outcome.error or "It was stopped by someone else."
+                        _mark_failed(study, cell, failed[cell.name])
                 if time.monotonic() - beat > HEARTBEAT_SECONDS:
                     beat = time.monotonic()
                     study.touch()
@@ -135,7 +125,7 @@ def run_study(study: StudyFolder, executor: Executor, resources: Resources, list
             ) from None
         finally:
             executor.close()
-    return result
+    return failed
 
 
 def _forget_failures(study: StudyFolder, cell: Cell) -> None:
@@ -181,26 +171,3 @@ def _wind_down(
         listener.note(
             f"Without a checkpoint, so to begin anew: {', '.join(without[:5])}{', ...' * (len(without) > 5)}."
         )
-
-
-@contextmanager
-def _stop_requests(listener: Listener) -> Iterator[threading.Event]:
-    """An event that Ctrl-C, SIGTERM and a closed terminal set; a second one ends everything at once."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def handle(number: int, frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        listener.note("Stopping: each cell writes a checkpoint first; once more to stop at once.")
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, handle) for number in numbers}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

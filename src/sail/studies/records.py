@@ -8,12 +8,12 @@ state/CELL.log       what that process printed
 from __future__ import annotations
 
 import json
-import os
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
+
+from sail.files import write_whole
 
 HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
@@ -24,7 +24,7 @@ State = Literal["waiting", "running", "failed", "done"]
 
 @dataclass
 class Record:
-    """One cell's state. `done` is not kept here: the run folder's DONE says it."""
+    """One cell's state. Whether it is done its run folder's DONE says, whatever stands here."""
 
     state: State = "waiting"
     starts: list[dict[str, Any]] = field(default_factory=list)
@@ -50,22 +50,9 @@ def write_record(path: Path, record: Record) -> None:
 
 
 def write_json(path: Path, tree: Any, durable: bool = False) -> None:
-    """Writes a small file whole or not at all."""
+    """Writes a small file whole or not at all, in a folder that is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    try:
-        with temporary.open("w") as file:
-            json.dump(tree, file, indent=1)
-            file.write("\n")
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        error.filename = error.filename or str(path)  # a full disk does not say where
-        raise
+    write_whole(path, json.dumps(tree, indent=1) + "\n", durable)
 
 
 def age(path: Path) -> float:

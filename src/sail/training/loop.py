@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +12,7 @@ import numpy as np
 
 from sail.config import Config
 from sail.errors import BadInputError, SailError, TrainingError
+from sail.interrupts import stop_requests
 from sail.training import checkpoint
 from sail.training.metrics import Phase
 from sail.training.program import Program, Scores, epsilon_of, make_program
@@ -22,6 +20,7 @@ from sail.training.reporting import Reporter
 from sail.training.routes import greedy_route
 from sail.training.run_folder import LOGS, RunFolder
 
+STOPPING = "Stopping with a checkpoint; once more to stop at once."
 # Steps, over all seeds, of one call of the compiled program: about a second's work, so that a progress bar moves.
 SLICE_STEPS = {"cpu": 100_000, "gpu": 5_000_000}
 
@@ -75,7 +74,7 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
     program.attach(run.path)
     run.cut_logs(log_sizes)
     saver = _Saver(run, program)
-    with _stop_requests(reporter) as stop:
+    with stop_requests(lambda: reporter.note(STOPPING)) as stop:
         while phase.first_step < config.steps:
             started = time.monotonic()
             for num_steps in _slices(config, phase):
@@ -236,27 +235,3 @@ def _slices(config: Config, phase: Phase) -> Iterator[int]:
         took = time.monotonic() - began
         blocks -= each
         each = each * 2 if took < 0.5 else max(each // 2, 1) if took > 2 else each
-
-
-@contextmanager
-def _stop_requests(reporter: Reporter) -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set, so that a run ends between two slices; a second Ctrl-C ends it at once."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-
-    def handle(number: int, frame: Any) -> None:
-        if stop.is_set():
-            if number == signal.SIGTERM:  # of several who ask for the same: SIGKILL is for those who cannot wait
-                return
-            raise KeyboardInterrupt
-        stop.set()
-        reporter.note("Stopping with a checkpoint; once more to stop at once.")
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -21,6 +21,7 @@ import yaml
 
 from sail.config import Config, config_from_tree, config_to_tree
 from sail.errors import BadInputError
+from sail.files import write_whole
 from sail.jsonl import read_lines
 
 LOGS = ("metrics.jsonl", "episodes.jsonl")
@@ -122,12 +123,7 @@ class RunFolder:
 
     def write(self, name: str, content: str) -> None:
         """Writes a small file whole or not at all."""
-        temporary = self.path / f".{name}.writing"
-        with temporary.open("w") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self.path / name)
+        write_whole(self.path / name, content, durable=True)
 
 
 def check_new(path: str | os.PathLike[str]) -> Path:
