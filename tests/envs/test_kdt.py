@@ -384,3 +384,15 @@ def test_random_starts(moves: int) -> None:
 def test_without_random_moves_every_start_is_the_same() -> None:
     states = jax.vmap(make("kdt").reset)(jax.random.split(jax.random.key(1), 10))
     assert (np.asarray(states.cell) == START).all()
+
+
+@pytest.mark.parametrize("name", ["kdt", "apple-kdt"])
+@pytest.mark.parametrize(("landmark", "index"), [("key", 11), ("treasure", 25)])
+def test_landmarks_are_steps_of_the_shortest_route(name: str, landmark: str, index: int) -> None:
+    env = envs.make(envs.settings_class(name)(name=name, timed=True))
+    state = env.reset(jax.random.key(0))
+    for action in ROUTE[:index]:
+        state, _ = env.step(state, jnp.array(action), jax.random.key(1))
+    there, action = env.landmarks()[landmark]
+    assert action == ROUTE[index]
+    np.testing.assert_array_equal(env.observe(there), env.observe(state))

@@ -119,3 +119,17 @@ def test_exploration_follows_its_schedule() -> None:
     for row in range(8):
         for slot in range(int(ring.head[row])):
             assert ring.action[row, slot] == int(np.argmax(params(ring.observation[row, slot])[..., 0]))
+
+
+def test_values_at_landmarks_are_those_of_the_network() -> None:
+    program = OnDeviceProgram(make_config("kdt", "sail-dqn", {"seeds": 2, "agent": {"hidden": (8,)}}))
+    params = program.params(program.init())
+    found = program.look(params)
+    landmarks = program.env.landmarks()  # type: ignore[attr-defined]
+    for seed in range(2):
+        own = jax.tree.map(lambda x, seed=seed: x[seed], params)
+        for name, (state, action) in landmarks.items():
+            q = program.agent.q_values(own, program.agent.prepare(program.env.observe(state)))
+            assert found[seed][f"q_{name}"] == pytest.approx(float(q[action]), rel=1e-5)
+            assert found[seed][f"max_q_{name}"] == pytest.approx(float(q.max()), rel=1e-5)
+    assert OnDeviceProgram(make_config("deep-sea")).look(params) == [{}]

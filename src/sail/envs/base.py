@@ -23,10 +23,18 @@ class Step(NamedTuple):
     """The aim was reached at this step. For summaries only: no learner sees it."""
 
 
+class Landmark(NamedTuple):
+    """A state and an action in it that people will want to know the value of."""
+
+    state: Any
+    action: int
+
+
 class JaxEnv(Protocol[State]):
     """An environment as pure functions over one state; batching is the caller's `jax.vmap`.
 
-    `step` does not reset by itself: who steps on after an end decides what comes next.
+    `step` does not reset by itself: who steps on after an end decides what comes next. An environment may also have
+    `landmarks()`, a mapping from names to `Landmark`s, whose values are then logged.
     """
 
     num_actions: int

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sail.agents.base import Agent, Params
-from sail.envs.base import JaxEnv
+from sail.envs.base import JaxEnv, Landmark
 from sail.exploration import epsilon_greedy
 from sail.training.program import Scores
 
@@ -41,3 +41,13 @@ def play_episodes(
     """`episodes` of them, side by side."""
     keys = jax.random.split(key, episodes)
     return jax.vmap(lambda key: play_episode(agent, env, params, key, epsilon))(keys)
+
+
+def landmark_values(agent: Agent, env: JaxEnv[Any], params: Params) -> dict[str, Array]:
+    """The value of every action that an environment points out, and the best in the same state: is it preferred?"""
+    landmarks: dict[str, Landmark] = getattr(env, "landmarks", dict)()
+    values: dict[str, Array] = {}
+    for name, (state, action) in landmarks.items():
+        q = agent.q_values(params, agent.prepare(env.observe(state)[None]))[0]
+        values |= {f"q_{name}": q[action], f"max_q_{name}": q.max()}
+    return values

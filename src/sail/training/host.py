@@ -181,6 +181,10 @@ class HostProgram:
             scores.append(evaluate_seed(self.config, self.agent, own, seed, epsilon, episodes, steps))
         return scores
 
+    def look(self, params: Params) -> list[dict[str, float]]:
+        """Outside environments point out nothing."""
+        return [{} for _ in range(self.config.seeds)]
+
     def close(self) -> None:
         """Ends the emulators."""
         if self.pools is not None:

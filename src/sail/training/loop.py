@@ -101,6 +101,7 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
                 raise
             seconds += time.monotonic() - started
             rows = phase.metric_rows(scores, float(epsilon_of(config, phase.step)), seconds)
+            rows = [row | values for row, values in zip(rows, program.look(program.params(state)), strict=True)]
             run.append("metrics.jsonl", rows)
             reporter.phase(rows)
             phase = Phase(config, phase.step)

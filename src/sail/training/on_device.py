@@ -7,6 +7,7 @@ the updates that those steps have earned.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from sail.config import Config
 from sail.envs.base import JaxEnv
 from sail.errors import BadInputError
 from sail.exploration import epsilon_greedy
-from sail.training.evaluation import play_episodes
+from sail.training.evaluation import landmark_values, play_episodes
 from sail.training.learner import Diagnostics, LearnerState
 from sail.training.program import Advance, Scores, empty_ring, epsilon_of, make_agent, make_learner
 from sail.training.seeds import map_seeds
@@ -66,6 +67,7 @@ class OnDeviceProgram:
         self._over_seeds = _seed_mapper(config.seeds)
         self._advance: dict[int, Callable[..., Any]] = {}
         self._play = jax.jit(self._play_seeds, static_argnames="episodes")
+        self._values = jax.jit(jax.vmap(partial(landmark_values, self.agent, self.env)))
 
     def attach(self, folder: Path) -> None:
         """Checkpoints hold everything: there is nothing else to keep."""
@@ -131,6 +133,11 @@ class OnDeviceProgram:
             raise BadInputError(f"{self.config.env.name} is evaluated by episodes, not by steps.")
         scores = jax.tree.map(np.asarray, self._play(params, step, epsilon, episodes=episodes))
         return [jax.tree.map(lambda x, i=i: x[i], scores) for i in range(self.config.seeds)]
+
+    def look(self, params: Params) -> list[dict[str, float]]:
+        """Values at the environment's landmarks."""
+        values = {name: np.asarray(x) for name, x in self._values(params).items()}
+        return [{name: float(x[i]) for name, x in values.items()} for i in range(self.config.seeds)]
 
     def close(self) -> None:
         """Nothing to let go of."""

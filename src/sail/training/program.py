@@ -99,6 +99,10 @@ class Program(Protocol):
         """Plays with frozen parameters [seeds, ...]: so many episodes, or whole episodes until so many steps."""
         ...
 
+    def look(self, params: Params) -> list[dict[str, float]]:
+        """For each seed, action-values at the places that the environment points out, by name."""
+        ...
+
     def close(self) -> None:
         """Lets go of everything outside this process's memory."""
         ...
