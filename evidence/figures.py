@@ -1,0 +1,129 @@
+"""Every figure of docs/results.md, from the CSV files under results/ alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from evidence import tables
+
+COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
+COLOURS |= {"munchausen-dqn": "#7b4ea3"}
+Rows = list[dict[str, Any]]
+
+
+def draw_all(results: Path, to: Path) -> list[Path]:
+    """Draws what there are files for, and says what was drawn."""
+    to.mkdir(parents=True, exist_ok=True)
+    made: list[Path] = []
+    drawings: dict[str, Callable[[Rows], Iterable[tuple[str, Figure]]]] = {
+        "kdt/stale_returns.csv": _stale_returns,
+        "kdt/no_reward.csv": _no_reward,
+        "kdt/when_stale.csv": _when_stale,
+        "deep_sea/sizes.csv": _deep_sea,
+    }
+    for file, draw in drawings.items():
+        if (results / file).is_file():
+            for name, figure in draw(tables.read(results / file)):
+                made.append(to / f"{name}.png")
+                figure.savefig(made[-1], dpi=130)
+    return made
+
+
+def _stale_returns(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    envs, slips = _values(rows, "env"), _values(rows, "settings")
+    for name, column, title in (
+        ("kdt_solved", "share", "share of seeds solved"),
+        ("kdt_stale_share", "stale_share", "share of stale returns"),
+        ("kdt_key_value", "q_key", "value of taking the key"),
+    ):
+        figure, panels = _panels(len(envs), len(slips), f"thousand steps of {rows[0]['seeds']} seeds", title)
+        for i, env in enumerate(envs):
+            for j, slip in enumerate(slips):
+                axes = panels[i][j]
+                axes.set_title(f"{env}, slip {slip.split('=')[1]}", fontsize=9)
+                _lines(axes, [row for row in rows if (row["env"], row["settings"]) == (env, slip)], column)
+        _legend(figure, panels)
+        yield name, figure
+
+
+def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    titles = {"train_success": "share of episodes that\nreach the treasure", "action_gap": "action gap"}
+    figure, panels = _panels(1, 2, f"thousand steps of {rows[0]['seeds']} seeds, nothing pays", None)
+    for axes, (column, title) in zip(panels[0], titles.items(), strict=True):
+        axes.set_title(title, fontsize=9)
+        _lines(axes, rows, column)
+    _legend(figure, panels)
+    yield "kdt_no_reward", figure
+
+
+def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    settings = _values(rows, "settings")
+    across = 4
+    down = -(-len(settings) // across)
+    for name, column, title in (
+        ("kdt_when_solved", "share", "share of seeds solved"),
+        ("kdt_when_stale", "stale_share", "share of stale returns"),
+    ):
+        figure, panels = _panels(down, across, f"thousand steps of {rows[0]['seeds']} seeds", title)
+        flat = [axes for line in panels for axes in line]
+        for axes, setting in zip(flat, settings, strict=False):
+            axes.set_title(setting, fontsize=8)
+            _lines(axes, [row for row in rows if row["settings"] == setting], column)
+        for axes in flat[len(settings) :]:
+            axes.set_visible(False)
+        _legend(figure, panels)
+        yield name, figure
+
+
+def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    last = [row for row in rows if row["step"] == max(one["step"] for one in rows)]
+    figure, panels = _panels(1, 1, "size", f"share of {rows[0]['seeds']} seeds solved")
+    for agent in _values(rows, "agent"):
+        found = sorted((int(row["settings"].split("=")[1]), row) for row in last if row["agent"] == agent)
+        sizes = [size for size, _ in found]
+        panels[0][0].plot(sizes, [row["share"] for _, row in found], "o-", color=COLOURS.get(agent), label=agent)
+    _legend(figure, panels)
+    yield "deep_sea_sizes", figure
+
+
+def _panels(down: int, across: int, below: str, beside: str | None) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(max(2.6 * across, 4.5), 2.1 * down + 0.7), layout="constrained")
+    panels = figure.subplots(down, across, sharex=True, sharey=beside is not None, squeeze=False)
+    figure.supxlabel(below, fontsize=9)
+    if beside:
+        figure.supylabel(beside, fontsize=9)
+    for axes in panels.flat:
+        axes.tick_params(labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def _lines(axes: Any, rows: Rows, column: str) -> None:
+    """A line for each agent; with its interval where the file has one."""
+    for agent in _values(rows, "agent"):
+        own = sorted(
+            (row for row in rows if row["agent"] == agent and row[column] is not None), key=lambda r: r["step"]
+        )
+        steps, colour = [row["step"] / 1000 for row in own], COLOURS.get(agent)
+        axes.plot(steps, [row[column] for row in own], color=colour, lw=1.4, label=agent)
+        low, high = ("low", "high") if column == "share" else (f"{column}_10", f"{column}_90")
+        if own and low in own[0]:
+            axes.fill_between(
+                steps, [row[low] for row in own], [row[high] for row in own], color=colour, alpha=0.15, lw=0
+            )
+
+
+def _legend(figure: Figure, panels: Any) -> None:
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=8)
+
+
+def _values(rows: Sequence[dict[str, Any]], column: str) -> list[Any]:
+    """What occurs in a column, in the order of COLOURS for agents, otherwise as it comes."""
+    found = list(dict.fromkeys(row[column] for row in rows))
+    order = list(COLOURS)
+    return sorted(found, key=lambda x: order.index(x) if x in order else len(order)) if column == "agent" else found

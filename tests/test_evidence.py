@@ -1,0 +1,95 @@
+"""The evidence's tables, from run folders written by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sail.config import make_config
+from sail.training.run_folder import RunFolder
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from evidence import figures, gridworlds, tables  # noqa: E402
+
+SOURCE = {
+    "commit": "c0ffee",
+    "started": "2026-01-01",
+    "versions": {"jax": "1"},
+    "hardware": {"cpu": "a CPU", "cores": 2, "devices": ["cpu"]},
+}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Two cells of four seeds: one done, one not."""
+    (tmp_path / "study.yaml").write_text("title: A study\n")
+    for agent in ("dqn", "sail-dqn"):
+        config = make_config("kdt", agent, {"seeds": 4, "seed": 10})
+        run = RunFolder.create(tmp_path / "cells" / "kdt" / f"{agent},env.slip=0.1" / "seeds10-13", config, SOURCE)
+        for step in (100, 200):
+            rows = [
+                {"step": step, "seed": 10 + i, "eval_success": float(i < step // 100), "stale_share": 0.1 * i}
+                | {"q_key": float(i), "max_q_key": 1.0, "seconds": step / 10}
+                for i in range(4)
+            ]
+            run.append("metrics.jsonl", rows)
+        run.append(
+            "episodes.jsonl",
+            [
+                {"step": 50, "seed": 10, "return": 0.0, "success": False},
+                {"step": 90, "seed": 12, "return": 1.0, "success": True},
+                {"step": 95, "seed": 12, "return": 1.0, "success": True},
+                {"step": 150, "seed": 13, "return": 1.0, "success": True},
+            ],
+        )
+        if agent == "dqn":
+            (run.path / "DONE").write_text("{}")
+    return tmp_path
+
+
+def test_a_study_is_summed_up(study: Path) -> None:
+    to = study / "results" / "kdt" / "stale_returns.csv"
+    gridworlds.collect(study, to)
+    rows = tables.read(to)
+    assert [(row["agent"], row["settings"], row["step"]) for row in rows] == [
+        ("dqn", "env.slip=0.1", 100),
+        ("dqn", "env.slip=0.1", 200),
+    ]
+    first, second = rows
+    assert (first["solved"], second["solved"], second["share"]) == (1, 2, 0.5)
+    # Wilson for 2 of 4: 0.5 -+ 1.96 * sqrt(0.0625 + 1.96^2 / 64) / (1 + 1.96^2 / 4).
+    assert (second["low"], second["high"]) == (pytest.approx(0.15004, abs=1e-4), pytest.approx(0.84996, abs=1e-4))
+    assert (first["reached"], second["reached"]) == (1, 2)
+    # Of four seeds, a tenth is one, and half are two; nine tenths would be all four.
+    assert (first["first_10"], first["first_50"], first["first_90"]) == (90, 150, None)
+    assert first["stale_share"] == pytest.approx(0.15)
+    assert (first["q_key"], first["q_key_10"], first["q_key_90"]) == (1.5, pytest.approx(0.3), pytest.approx(2.7))
+    assert first["key_preferred"] == 0.75
+    assert first["action_gap"] is None
+    assert (second["seconds"], second["commit"]) == (20, "c0ffee")
+    assert tables.about(to)["hardware"] == "a CPU, 2 cores, cpu"
+
+
+def test_nothing_done_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="No cell"):
+        gridworlds.collect(tmp_path, tmp_path / "x.csv")
+
+
+def test_figures_are_drawn_from_the_files(study: Path) -> None:
+    gridworlds.collect(study, study / "results" / "kdt" / "stale_returns.csv")
+    made = figures.draw_all(study / "results", study / "pictures")
+    assert {path.name for path in made} == {"kdt_solved.png", "kdt_stale_share.png", "kdt_key_value.png"}
+    assert all(path.stat().st_size > 5_000 for path in made)
+
+
+def test_every_committed_figure_can_be_drawn_again(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "evidence", "figures", "--to", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    committed = {path.name for path in (ROOT / "docs" / "images" / "results").glob("*.png")}
+    assert committed <= {path.name for path in tmp_path.iterdir()}
