@@ -1,4 +1,5 @@
 """From study folders to the numbers and pictures of docs/results.md.
 
-`python -m evidence collect STUDY CSV` sums a study up; `python -m evidence figures` draws everything from those files.
+`python -m evidence collect` and `collect-atari` sum studies up as CSV files under results/; `figures` makes every
+picture and table from those files alone.
 """

@@ -8,10 +8,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evidence import tables
+from evidence import atari, tables
+from evidence.atari import MILLION, Curve
 
 COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
-COLOURS |= {"munchausen-dqn": "#7b4ea3"}
+COLOURS |= {"munchausen-dqn": "#7b4ea3", "iqn": "#9a6324", "sail-iqn": "#f58231", "rainbow": "#1f9e9e"}
 Rows = list[dict[str, Any]]
 
 
@@ -30,7 +31,41 @@ def draw_all(results: Path, to: Path) -> list[Path]:
             for name, figure in draw(tables.read(results / file)):
                 made.append(to / f"{name}.png")
                 figure.savefig(made[-1], dpi=130)
+    games = atari.read_all(results / "atari")
+    if games:
+        made.append(to / "atari_curves.png")
+        points = results / "atari" / "published.csv"
+        _atari(games, tables.read(points) if points.is_file() else []).savefig(made[-1], dpi=130)
     return made
+
+
+def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
+    """A small panel for each game; points are Dopamine's published means, with bars over its runs where known."""
+    games = sorted({curve.game for curve in curves})
+    across = min(len(games), 4)
+    figure, panels = _panels(-(-len(games) // across), across, "million frames", "mean training return", shared=False)
+    for axes in panels.flat[len(games) :]:
+        axes.set_visible(False)
+    named: dict[str, Any] = {}
+    for axes, game in zip(panels.flat, games, strict=False):
+        axes.set_title(game, fontsize=9)
+        own = [curve for curve in curves if curve.game == game]
+        last = max(curve.frames for curve in own)
+        for curve in own:
+            rows = [row for row in curve.rows if row["mean_return"] is not None]
+            millions, colour = [row["frames"] / MILLION for row in rows], COLOURS.get(curve.agent.split("@")[0])
+            (line,) = axes.plot(millions, [row["mean_return"] for row in rows], color=colour, lw=1.2)
+            named.setdefault(curve.agent, line)
+        for agent in sorted({curve.agent for curve in own}):
+            theirs = [p for p in points if (p["game"], p["agent"]) == (game, agent) and p["frames"] <= last]
+            for point in theirs:
+                at, colour = point["frames"] / MILLION, COLOURS.get(agent.split("@")[0])
+                if point["low"] is not None:
+                    axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
+                (dot,) = axes.plot(at, point["mean"], "o", ms=3, color=colour)
+                named.setdefault(f"{agent}, Dopamine's", dot)
+    figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=5, frameon=False, fontsize=8)
+    return figure
 
 
 def _stale_returns(rows: Rows) -> Iterable[tuple[str, Figure]]:
@@ -90,9 +125,9 @@ def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
     yield "deep_sea_sizes", figure
 
 
-def _panels(down: int, across: int, below: str, beside: str | None) -> tuple[Figure, Any]:
+def _panels(down: int, across: int, below: str, beside: str | None, shared: bool = True) -> tuple[Figure, Any]:
     figure = Figure(figsize=(max(2.6 * across, 4.5), 2.1 * down + 0.7), layout="constrained")
-    panels = figure.subplots(down, across, sharex=True, sharey=beside is not None, squeeze=False)
+    panels = figure.subplots(down, across, sharex=shared, sharey=shared and beside is not None, squeeze=False)
     figure.supxlabel(below, fontsize=9)
     if beside:
         figure.supylabel(beside, fontsize=9)

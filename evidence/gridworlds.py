@@ -31,7 +31,7 @@ def collect(study: Path, to: Path) -> None:
         "hardware": _same([_hardware(source) for source in sources]),
         "versions": _same([source["versions"] for source in sources]),
         "seconds": "of the whole cell, all its seeds together",
-        "solved": "seeds whose greedy policy reaches the aim in every evaluation episode; share with 95 % Wilson interval",
+        "solved": "seeds whose greedy policy reaches the aim in every evaluation episode; 95 % Wilson interval",
         "reached": "seeds that have reached the aim in training by this step; first_NN: the step by which NN % had",
     }
     tables.write(to, about, rows)

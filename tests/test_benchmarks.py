@@ -13,13 +13,11 @@ import pytest
 
 from sail.config import make_config
 from sail.envs.settings import KeyDoorTreasureSettings
-from sail.training.run_folder import RunFolder
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 import atari_cpu  # noqa: E402
-import atari_curves  # noqa: E402
 import atari_speed  # noqa: E402
 from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules, gymnasium_env  # noqa: E402
 from peers import TorchLoop, sb3_variants, time_sb3  # noqa: E402
@@ -265,101 +263,3 @@ def test_a_child_that_hangs_or_fails_is_told_from_one_that_ends():
     assert atari_speed.run_child([*python, "print(1); raise SystemExit(3)"], 60) == (["1"], "it ended with 3")
     lines, failure = atari_speed.run_child([*python, "import time; print(1); time.sleep(100)"], 3)
     assert lines == ["1"] and failure == "it ran past its limit of 3 s"
-
-
-# Atari learning -------------------------------------------------------------------------------------------------------
-
-
-def make_run(folder, game="Pong", agent="dqn", scores=(-20.0, -10.0), seeds=1):
-    """A run folder with a phase of a million frames for each score."""
-    overrides = {"steps": 250_000 * max(len(scores), 1), "seeds": seeds}
-    source = {"command": "sail train", "commit": "abc", "hardware": {"cpu": "a"}}
-    run = RunFolder.create(folder, make_config(f"atari:{game}", agent, overrides), source)
-    for phase, score in enumerate(scores, 1):
-        rows = [
-            {"step": 250_000 * phase, "seed": seed, "episodes": 4, "train_return": score + seed, "max_q": 0.5}
-            for seed in range(seeds)
-        ]
-        run.append("metrics.jsonl", rows)
-    return run
-
-
-def test_curves_become_files_with_their_origin(tmp_path):
-    make_run(tmp_path / "runs" / "a", scores=(-20.0, -10.0), seeds=2)
-    make_run(tmp_path / "runs" / "b", agent="sail-dqn", scores=())
-    first, second, empty = atari_curves.curves(tmp_path / "runs")
-    assert [(c.game, c.agent, c.seed) for c in (first, second)] == [("Pong", "dqn", 0), ("Pong", "dqn", 1)]
-    assert [row["mean_return"] for row in second.rows] == [-19.0, -9.0]
-    assert (empty.agent, empty.rows) == ("sail-dqn", [])
-    atari_curves.write_csv(first, tmp_path)
-    lines = (tmp_path / "Pong_dqn_seed0.csv").read_text().splitlines()
-    assert {"# commit: abc", "# command: sail train", "# hardware: {'cpu': 'a'}"} <= set(lines)
-    head = next(i for i, line in enumerate(lines) if line.startswith("frames,mean_return,episodes,max_q,bonus"))
-    assert [line.split(",")[:4] for line in lines[head + 1 :]] == [
-        ["1000000", "-20.0", "4", "0.5"],
-        ["2000000", "-10.0", "4", "0.5"],
-    ]
-
-
-def test_a_score_is_that_of_the_episodes_of_the_last_million_frames():
-    rows = [
-        {"frames": 1_000_000, "mean_return": 9.0, "episodes": 5},
-        {"frames": 1_500_000, "mean_return": 1.0, "episodes": 1},
-        {"frames": 2_000_000, "mean_return": 4.0, "episodes": 2},
-        {"frames": 3_000_000, "mean_return": None, "episodes": 0},
-    ]
-    assert atari_curves.score_at(rows, 2_000_000) == 3.0
-    assert atari_curves.score_at(rows, 3_000_000) is None  # no episode ended
-    assert atari_curves.score_at(rows[:2], 2_000_000) is None  # not there yet
-
-
-def dopamine_folder(folder, *seeds):
-    """Files as Dopamine publishes them; the last seed of each agent has one iteration too many."""
-    rows = [
-        {"Iteration": i, "Value": value, "Agent": agent}
-        for agent in ("DQN", "C51")
-        for curve in (*seeds[:-1], [*seeds[-1], 0.0])
-        for i, value in enumerate(curve)
-    ]
-    (folder / "pong.json").write_text(json.dumps(rows))
-    return folder
-
-
-def test_published_curves_are_read_with_and_without_seeds(tmp_path):
-    means = tmp_path / "means.json"
-    means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.0]}}))
-    assert atari_curves.published(means, "Pong").tolist() == [[-20.0, -12.0]]
-    assert atari_curves.published(means, "Breakout") is None
-    folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
-    assert atari_curves.published(folder, "Pong").tolist() == [[-20.0, -12.0], [-19.0, -8.0]]
-    assert atari_curves.published(folder, "Breakout") is None
-
-
-@pytest.mark.parametrize(
-    ("score", "seeds", "inside"),
-    [
-        (-10.0, [[-20.0, -12.0], [-19.0, -8.0]], "yes"),
-        (-7.0, [[-20.0, -12.0], [-19.0, -8.0]], "no"),
-        (-10.0, None, "the file has no spread"),
-    ],
-)
-def test_the_table_says_whether_a_score_is_inside_the_published_ones(tmp_path, score, seeds, inside):
-    make_run(tmp_path / "runs" / "a", scores=(-20.0, score))
-    means = tmp_path / "means.json"
-    means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.0]}}))
-    reference = means if seeds is None else dopamine_folder(tmp_path, *seeds)
-    found = list(atari_curves.curves(tmp_path / "runs"))
-    shown = atari_curves.table(found, 2_000_000, reference)
-    cells = [next(iter(column.cells)) for column in shown.columns]
-    theirs = "-12.0" if seeds is None else "-10.0 (-12.0 .. -8.0)"
-    assert cells == ["Pong", "dqn", "1 of 1", f"{score:.1f}", theirs, inside]
-
-
-def test_curves_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib")
-    make_run(tmp_path / "runs" / "a", seeds=2)
-    make_run(tmp_path / "runs" / "b", "Freeway", "sail-dqn", scores=(1.0, 3.0, 2.0))
-    make_run(tmp_path / "runs" / "c", "Breakout", "dqn", scores=())
-    folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
-    atari_curves.draw(list(atari_curves.curves(tmp_path / "runs")), tmp_path / "curves.png", folder)
-    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
