@@ -23,7 +23,7 @@ bench: $(SETUP)  ## sail beside its peers, on this machine
 	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[sb3]'
 	$(BIN)/python benchmarks/kdt_speed.py
-	$(BIN)/python benchmarks/atari_cpu.py
+	$(BIN)/python benchmarks/atari_race.py
 
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sail needs Python 3.11 or newer")'

@@ -30,6 +30,8 @@ class SB3Variant:
     in_processes: bool = False
     """Whether every environment has a process of its own."""
     fused_adam: bool = False
+    vector: bool = False
+    """Whether the games are ale-py's vector environment, as sail's are, and not Gymnasium's wrappers in Python."""
     threads: int = min(2, CORES)
     """Of torch. Two wait for each other, which costs much where others use the machine."""
 
@@ -52,6 +54,15 @@ def sb3_variants(config: Config) -> dict[str, SB3Variant]:
             in_processes=True,
             fused_adam=True,
         ),
+        "sb3-vector": SB3Variant(
+            f"{envs} envs of ale-py's vector environment, {12 * envs}-step rounds, lean, fused Adam",
+            envs,
+            12 * envs,
+            lean=True,
+            fused_adam=True,
+            vector=True,
+        ),
+        "sb3-vector-1": SB3Variant("as it comes, but ale-py's vector environment of 1", 1, period, vector=True),
     }
 
 
@@ -75,14 +86,14 @@ def make_env(settings: AtariSettings) -> Any:
     return ClipRewardEnv(FrameStackObservation(env, settings.stack, padding_type="zero"))
 
 
-def time_sb3(config: Config, variant: SB3Variant, seconds: float) -> tuple[Timing, float]:
+def time_sb3(config: Config, variant: SB3Variant, seconds: float, device: str = "cpu") -> tuple[Timing, float]:
     """The whole loop past the start of learning with a full buffer, and the milliseconds of an update alone."""
     import torch
 
     torch.set_num_threads(variant.threads)
     torch.set_flush_denormal(True)  # as XLA does
     began = time.perf_counter()
-    model = _model(config, variant)
+    model = _model(config, variant, device)
     fill(model.replay_buffer)
 
     def advance(rounds: int) -> None:
@@ -101,17 +112,22 @@ def time_sb3(config: Config, variant: SB3Variant, seconds: float) -> tuple[Timin
     return Timing(steps, updates, elapsed, cpu_elapsed, first), update_ms
 
 
-def _model(config: Config, variant: SB3Variant) -> Any:
+def _model(config: Config, variant: SB3Variant, device: str) -> Any:
+    from atari_torch import sb3_games
     from stable_baselines3 import DQN
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
     assert isinstance(config.env, AtariSettings) and config.optimiser.name == "adam"
     settings, learning, adam = config.env, config.learning, config.optimiser
-    vector_env = SubprocVecEnv if variant.in_processes else DummyVecEnv
+    if variant.vector:
+        games = sb3_games(settings, variant.num_envs)
+    else:
+        wrapped = [lambda: make_env(settings)] * variant.num_envs
+        games = (SubprocVecEnv if variant.in_processes else DummyVecEnv)(wrapped)
     model = DQN(
         "CnnPolicy",  # its NatureCNN is sail's network `nature`
-        vector_env([lambda: make_env(settings)] * variant.num_envs),
+        games,
         learning_rate=adam.learning_rate,
         buffer_size=config.replay.capacity,
         learning_starts=0,  # the buffer is full from the beginning
@@ -126,7 +142,7 @@ def _model(config: Config, variant: SB3Variant) -> Any:
         # The lean buffer cannot tell a time limit from an end; under this protocol it is one.
         replay_buffer_kwargs={"handle_timeout_termination": not config.replay.time_limit_is_terminal},
         policy_kwargs={"optimizer_kwargs": {"eps": adam.eps, **({"fused": True} if variant.fused_adam else {})}},
-        device="cpu",
+        device=device,
         seed=config.seed,
     )
     model.set_logger(Logger(None, []))  # or every call of `learn` makes one, with a folder
@@ -170,7 +186,7 @@ def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
 
     learner, calls, started = state.learner, 0, time.perf_counter()
     while calls < 1 or time.perf_counter() - started < seconds / 4:
-        learner, _ = program.device.update(learner, state.ring, state.key, np.int32(step + calls))
+        learner = program.device.update(learner, state.ring, state.key, np.int32(step + calls))[0]
         jax.block_until_ready(learner)
         calls += 1
     update_ms = 1000 * (time.perf_counter() - started) / (calls * program.device.num_updates)

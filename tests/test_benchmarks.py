@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from sail.config import make_config
+from sail.envs.atari_settings import AtariSettings
 from sail.envs.settings import KeyDoorTreasureSettings
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-import atari_cpu  # noqa: E402
+import atari_race  # noqa: E402
 import atari_speed  # noqa: E402
 from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules, gymnasium_env  # noqa: E402
 from peers import TorchLoop, sb3_variants, time_sb3  # noqa: E402
@@ -161,16 +162,16 @@ def rates(frames, peak):
 
 def test_the_cpu_comparison_takes_the_fastest_and_the_leanest_peer():
     rows = [
-        atari_cpu.summarise("dqn", "", [rates(300, 1.0), rates(500, 1.2), rates(310, 1.1)]),
-        atari_cpu.summarise("sb3", "", [rates(200, 6.0)]),
-        atari_cpu.summarise("sb3-lean", "", [rates(100, 3.0)]),
+        atari_race.summarise("dqn", "", [rates(300, 1.0), rates(500, 1.2), rates(310, 1.1)]),
+        atari_race.summarise("sb3", "", [rates(200, 6.0)]),
+        atari_race.summarise("sb3-lean", "", [rates(100, 3.0)]),
     ]
     assert (rows[0]["frames_per_second"], rows[0]["peak_gib"]) == (310, 1.2)
-    fastest, leanest = atari_cpu.compare(rows)
+    fastest, leanest = atari_race.compare(rows)
     assert "(sb3)" in fastest["against"] and "(sb3-lean)" in leanest["against"]
     assert (fastest["speed_ratio"], fastest["memory_ratio"]) == pytest.approx((1.55, 0.2))
     assert (leanest["speed_ratio"], leanest["memory_ratio"]) == pytest.approx((3.1, 0.4))
-    assert atari_cpu.compare(rows[:1]) == []
+    assert atari_race.compare(rows[:1]) == []
 
 
 def test_memory_is_that_of_all_processes_of_a_session(tmp_path):
@@ -178,12 +179,12 @@ def test_memory_is_that_of_all_processes_of_a_session(tmp_path):
         (tmp_path / str(pid)).mkdir()
         fields = ["S", "1", "1", str(session), *["0"] * 17, str(pages), "0"]
         (tmp_path / str(pid) / "stat").write_text(f"{pid} (odd ) name) {' '.join(fields)}\n")
-    assert atari_cpu.session_rss(10, tmp_path) == 12 * os.sysconf("SC_PAGE_SIZE")
+    assert atari_race.session_rss(10, tmp_path) == 12 * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc")
 def test_a_session_that_exists_has_memory():
-    assert atari_cpu.session_rss(os.getsid(0)) > 1_000_000
+    assert atari_race.session_rss(os.getsid(0)) > 1_000_000
 
 
 def test_the_ring_is_full_before_it_is_measured():
@@ -223,7 +224,7 @@ def test_the_peers_buffer_is_full_before_it_is_measured(lean):
 
 
 def test_every_way_of_using_stable_baselines_makes_one_update_for_four_steps():
-    config = atari_cpu.configure("dqn", "Pong", 100_000)
+    config = atari_race.configure("dqn", "Pong", 100_000)
     from atari_peers import sb3_variants as atari_variants
 
     for variant in atari_variants(config).values():
@@ -232,6 +233,39 @@ def test_every_way_of_using_stable_baselines_makes_one_update_for_four_steps():
     assert (config.agent.network, config.agent.loss, config.optimiser.name) == ("nature", "huber", "adam")
     assert (config.learning.batch_size, config.learning.update_period) == (32, 4)
     assert (config.env.sticky, config.env.stack, config.env.noop_max) == (0.25, 4, 0)
+
+
+def test_the_loop_in_pytorch_does_the_agreed_work():
+    pytest.importorskip("ale_py")
+    torch = pytest.importorskip("torch")
+    from atari_torch import AtariLoop
+
+    loop = AtariLoop(atari_race.configure("dqn", "Pong", 100), "cpu")
+    seen = loop.observation.copy()
+    before = [parameter.clone() for parameter in loop.network.parameters()]
+    loop.run(12)
+    assert (loop.steps, loop.updates) == (12, 3)
+    np.testing.assert_array_equal(loop.observations[0], seen)
+    assert loop.discounts[:12].tolist() == pytest.approx([0.99] * 12)
+    assert (
+        sum(parameter.numel() for parameter in loop.network.parameters()) == 1_687_206
+    )  # the Nature network, 6 actions
+    changed = [not torch.equal(a, b) for a, b in zip(before, loop.network.parameters(), strict=True)]
+    assert all(changed)
+
+
+def test_games_for_stable_baselines_end_as_it_expects():
+    pytest.importorskip("ale_py")
+    pytest.importorskip("stable_baselines3")
+    from atari_torch import sb3_games
+
+    games = sb3_games(AtariSettings(name="atari:Pong", time_limit=5), 2)
+    assert games.reset().shape == (2, 4, 84, 84)
+    for _ in range(5):
+        observation, reward, done, infos = games.step(np.zeros(2, int))
+    assert done.all() and reward.dtype == np.float32
+    assert infos[0]["TimeLimit.truncated"] and infos[0]["terminal_observation"].shape == (4, 84, 84)
+    assert not np.array_equal(infos[0]["terminal_observation"], observation[0])
 
 
 # Atari speed ----------------------------------------------------------------------------------------------------------

@@ -1,10 +1,11 @@
-"""sail's DQN and SAIL-DQN beside Stable-Baselines3's DQN on an Atari game, on the CPU, at equal work and protocol.
+"""sail's DQN and SAIL-DQN beside Stable-Baselines3's DQN and a CleanRL-style one on an Atari game, at equal work.
 
-    python benchmarks/atari_cpu.py                                  # needs torch, stable-baselines3, gymnasium, ale-py
-    python benchmarks/atari_cpu.py --only sail-dqn dqn --seconds 10 --rounds 1
+    python benchmarks/atari_race.py                                 # needs torch, stable-baselines3, gymnasium, ale-py
+    python benchmarks/atari_race.py --device gpu --only sail-dqn dqn sb3-vector torch-loop --seconds 10 --rounds 1
 
 The work: steps of Pong (frame skip 4, 84 x 84 grey, 4 stacked, sticky actions 0.25), and for every 4 of them one Adam
-step on 32 of 100,000 transitions, Huber loss, for the network of the Nature paper.
+step on 32 of 100,000 transitions, Huber loss, for the network of the Nature paper. The CleanRL-style loop is ours: one
+game, a buffer in numpy, eager PyTorch.
 
 How it is measured: every contestant in a process of its own, sail and Stable-Baselines3 in turns, several rounds,
 every other one backwards. The replay memory is full and resident before anything is measured. Compilation and warm-up
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from atari_peers import sb3_variants, time_sail, time_sb3
+from atari_torch import time_loop
 from rich.console import Console
 from rich.table import Table
 from timing import CORES, in_own_process
@@ -37,6 +39,8 @@ from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
 
 SAIL_AGENTS = ("dqn", "sail-dqn")
+LOOP = "torch-loop"
+TORCH_DEVICE = {"cpu": "cpu", "gpu": "cuda"}
 GIB = 1024**3
 STARTUP_SECONDS = 300.0  # imports, emulators, compilation, and 5.6 GB to write, on a slow machine
 RESULTS = Path(__file__).parent / "results"
@@ -61,8 +65,11 @@ def measure_here(name: str, options: argparse.Namespace) -> dict[str, Any]:
         config = configure(name, options.game, options.transitions)
         timing, update_ms = time_sail(config, options.seconds)
     else:
-        config = configure("dqn", options.game, options.transitions)
-        timing, update_ms = time_sb3(config, sb3_variants(config)[name], options.seconds)
+        config, device = configure("dqn", options.game, options.transitions), TORCH_DEVICE[options.device]
+        if name == LOOP:
+            timing, update_ms = time_loop(config, options.seconds, device)
+        else:
+            timing, update_ms = time_sb3(config, sb3_variants(config)[name], options.seconds, device)
     if timing.updates * config.learning.update_period != timing.steps:
         raise RuntimeError(f"{timing.updates} updates in {timing.steps} steps is not the work that was agreed.")
     return {
@@ -95,7 +102,10 @@ def measure_apart(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """The same in a fresh process, with the peak of its memory and of all processes it starts."""
     command = [sys.executable, __file__, "--measure", name, "--game", options.game]
     command += ["--seconds", str(options.seconds), "--transitions", str(options.transitions)]
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    command += ["--device", options.device]
+    environment = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    if options.device == "cpu":
+        environment["JAX_PLATFORMS"] = "cpu"
     peak, deadline = 0, time.monotonic() + STARTUP_SECONDS + 3 * options.seconds
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen(command, stdout=out, env=environment, start_new_session=True)
@@ -123,7 +133,7 @@ def summarise(name: str, label: str, rounds: Sequence[dict[str, Any]]) -> dict[s
 
 
 def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """sail's rows against the fastest and the leanest of Stable-Baselines3's, whichever those are."""
+    """sail's rows against the fastest and the leanest of the others, whichever those are."""
     ours = [row for row in rows if row["name"] in SAIL_AGENTS]
     theirs = [row for row in rows if row["name"] not in SAIL_AGENTS]
     found = []
@@ -134,7 +144,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         found.append(
             {
                 "agent": one["name"],
-                "against": f"the {word} SB3 ({other['name']})",
+                "against": f"the {word} of the others ({other['name']})",
                 "speed_ratio": one["frames_per_second"] / other["frames_per_second"],
                 "memory_ratio": one["peak_gib"] / other["peak_gib"],
             }
@@ -144,7 +154,9 @@ def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def show(report: dict[str, Any]) -> None:
     """The tables."""
-    table = Table("contestant", title=f"{report['game']} on the CPU, {report['transitions']:,} transitions in memory")
+    table = Table(
+        "contestant", title=f"{report['game']}, {report['device']}, {report['transitions']:,} transitions in memory"
+    )
     for heading in ("frames/s", "min .. max", "updates/s", "ms/update", "alone", "peak, GiB", "start, s"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in report["results"]:
@@ -191,7 +203,8 @@ def parse(names: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each contestant (default: 3)")
     parser.add_argument("--transitions", type=int, default=100_000, help="in the replay memory (default: 100,000)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="who takes part")
-    parser.add_argument("--out", type=Path, default=RESULTS / "atari_cpu.json", help="JSON to write")
+    parser.add_argument("--device", choices=TORCH_DEVICE, default="cpu", help="where all learn (default: cpu)")
+    parser.add_argument("--out", type=Path, help="JSON to write (default: results/atari_race_DEVICE.json)")
     parser.add_argument("--measure", choices=names, help=argparse.SUPPRESS)  # what the processes are started with
     return parser.parse_args()
 
@@ -202,19 +215,23 @@ def main() -> None:
     labels = {
         **{agent: f"sail {agent}" for agent in SAIL_AGENTS},
         **{k: f"SB3, {v.label}" for k, v in variants.items()},
+        LOOP: "CleanRL-style: 1 env of ale-py's vector environment",
     }
-    # In turns: sail, Stable-Baselines3, sail, ...
-    turns = itertools.chain(*itertools.zip_longest(SAIL_AGENTS, variants))
+    # In turns: sail, someone else, sail, ...
+    turns = itertools.chain(*itertools.zip_longest(SAIL_AGENTS, [*variants, LOOP]))
     options = parse([name for name in turns if name])
     if options.measure:
         print(json.dumps(measure_here(options.measure, options)))
         return
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    out = options.out or RESULTS / f"atari_race_{options.device}.json"
+    if options.device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
     report: dict[str, Any] = {
         **in_own_process(describe_machine),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "load_average_at_start": os.getloadavg(),
         "game": options.game,
+        "device": options.device,
         "transitions": options.transitions,
         "seconds": options.seconds,
         "settings": config_to_tree(configure("sail-dqn", options.game, options.transitions)),
@@ -239,7 +256,7 @@ def main() -> None:
             report["results"] = [summarise(name, labels[name], rounds) for name, rounds in measured.items() if rounds]
             report["ratios"] = compare(report["results"])
             report["load_average_at_end"] = os.getloadavg()
-            options.out.write_text(json.dumps(report, indent=1) + "\n")
+            out.write_text(json.dumps(report, indent=1) + "\n")
     show(report)
 
 
