@@ -5,7 +5,8 @@
 
 The work: steps of Pong (frame skip 4, 84 x 84 grey, 4 stacked, sticky actions 0.25), and for every 4 of them one Adam
 step on 32 of 100,000 transitions, Huber loss, for the network of the Nature paper. The CleanRL-style loop is ours: one
-game, a buffer in numpy, eager PyTorch.
+game, a buffer in numpy, eager PyTorch. On a GPU sail's convolutions are in bfloat16 unless it says float32; the others
+are as PyTorch does them by default. Memory is the machine's, and the GPU's beside it: sail's replay memory is there.
 
 How it is measured: every contestant in a process of its own, sail and Stable-Baselines3 in turns, several rounds,
 every other one backwards. The replay memory is full and resident before anything is measured. Compilation and warm-up
@@ -38,7 +39,7 @@ from timing import CORES, in_own_process
 from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
 
-SAIL_AGENTS = ("dqn", "sail-dqn")
+SAIL_AGENTS = ("dqn", "sail-dqn", "sail-dqn-float32")
 LOOP = "torch-loop"
 TORCH_DEVICE = {"cpu": "cpu", "gpu": "cuda"}
 GIB = 1024**3
@@ -47,10 +48,11 @@ RESULTS = Path(__file__).parent / "results"
 console = Console(width=None if sys.stdout.isatty() else 150)
 
 
-def configure(agent: str, game: str, transitions: int) -> Config:
+def configure(name: str, game: str, transitions: int) -> Config:
     """The work, and otherwise sail's defaults for Atari. Epsilon is at its end: all of a measurement is alike."""
+    agent, _, precision = name.partition("-float")
     work = {
-        "agent": {"network": "nature", "loss": "huber"},
+        "agent": {"network": "nature", "loss": "huber", "precision": "float32" if precision else "auto"},
         "optimiser": {"name": "adam", "learning_rate": 6.25e-5, "eps": 1.5e-4},
         "replay": {"capacity": transitions},
         "learning": {"batch_size": 32, "update_period": 4, "starts": 1_000},
@@ -82,7 +84,21 @@ def measure_here(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "seconds": timing.seconds,
         "cpu_seconds": timing.cpu_seconds,
         "start_seconds": timing.compile_seconds,
+        "device_gib": device_bytes(name, options.device) / GIB,
     }
+
+
+def device_bytes(name: str, device: str) -> int:
+    """The most that this process has had on the GPU."""
+    if device == "cpu":
+        return 0
+    if name in SAIL_AGENTS:
+        import jax
+
+        return int((jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0))
+    import torch
+
+    return int(torch.cuda.max_memory_reserved())
 
 
 def session_rss(session: int, proc: Path = Path("/proc")) -> int:
@@ -129,7 +145,8 @@ def summarise(name: str, label: str, rounds: Sequence[dict[str, Any]]) -> dict[s
     keys = ("frames_per_second", "updates_per_second", "ms_per_update", "update_alone_ms", "start_seconds")
     medians = {key: statistics.median(one[key] for one in rounds) for key in keys}
     peak = max(one["peak_gib"] for one in rounds)
-    return {"name": name, "label": label, **medians, "peak_gib": peak, "rounds": list(rounds)}
+    on_device = max(one.get("device_gib", 0.0) for one in rounds)
+    return {"name": name, "label": label, **medians, "peak_gib": peak, "device_gib": on_device, "rounds": list(rounds)}
 
 
 def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -146,7 +163,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "agent": one["name"],
                 "against": f"the {word} of the others ({other['name']})",
                 "speed_ratio": one["frames_per_second"] / other["frames_per_second"],
-                "memory_ratio": one["peak_gib"] / other["peak_gib"],
+                "memory_ratio": (one["peak_gib"] + one["device_gib"]) / (other["peak_gib"] + other["device_gib"]),
             }
         )
     return found
@@ -157,7 +174,7 @@ def show(report: dict[str, Any]) -> None:
     table = Table(
         "contestant", title=f"{report['game']}, {report['device']}, {report['transitions']:,} transitions in memory"
     )
-    for heading in ("frames/s", "min .. max", "updates/s", "ms/update", "alone", "peak, GiB", "start, s"):
+    for heading in ("frames/s", "min .. max", "updates/s", "ms/update", "alone", "peak, GiB", "GPU, GiB", "start, s"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in report["results"]:
         rates = [one["frames_per_second"] for one in row["rounds"]]
@@ -170,6 +187,7 @@ def show(report: dict[str, Any]) -> None:
             f"{row['ms_per_update']:.1f}",
             f"{row['update_alone_ms']:.1f}",
             f"{row['peak_gib']:.2f}",
+            f"{row['device_gib']:.2f}",
             f"{row['start_seconds']:.0f}",
         )
     console.print(table)

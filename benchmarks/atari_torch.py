@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import numpy as np
-from timing import Timing
+from timing import CORES, Timing
 
 from sail.config import Config
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
@@ -82,15 +82,18 @@ def time_loop(config: Config, seconds: float, device: str) -> tuple[Timing, floa
     loop = AtariLoop(config, device)
     loop.run(64)
     first = time.perf_counter() - began
+    loop.wait()
     made, started = 0, time.perf_counter()
     while made < 2 or time.perf_counter() - started < seconds / 4:
         loop.update()
         made += 1
+    loop.wait()
     update_ms = 1000 * (time.perf_counter() - started) / made
     steps, updates = loop.steps, loop.updates
     started, cpu_started = time.perf_counter(), time.process_time()
     while time.perf_counter() - started < seconds:
         loop.run(64)
+    loop.wait()
     elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
     return Timing(loop.steps - steps, loop.updates - updates, elapsed, cpu_elapsed, first), update_ms
 
@@ -107,6 +110,7 @@ class AtariLoop:
         self.num_actions = int(self.games.single_action_space.n)
         torch.manual_seed(config.seed)
         torch.set_flush_denormal(True)  # as XLA does
+        torch.set_num_threads(min(2, CORES))
         self.random, self.rng = random.Random(config.seed), np.random.default_rng(config.seed)
         self.network, self.target = self._network(), self._network()
         self.target.load_state_dict(self.network.state_dict())
@@ -126,6 +130,11 @@ class AtariLoop:
         layers = [nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1)]
         layers += [nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, self.num_actions)]
         return nn.Sequential(*layers).to(self.device)
+
+    def wait(self) -> None:
+        """Until the GPU has done what it was told."""
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
 
     def run(self, num_steps: int) -> None:
         """So many steps, with their updates and target copies; the buffer counts as full from the beginning."""

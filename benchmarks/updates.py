@@ -54,9 +54,7 @@ class Measured:
         device = self.program.device
         self.state = filled(device.with_empty_ring(device.init()))
         self.step, self.seconds = self.config.learning.starts, list[float]()
-        began = time.perf_counter()
-        self.round(0)
-        self.compile_seconds = time.perf_counter() - began
+        self.round(0)  # compiles
         self.seconds.clear()
 
     def round(self, at_least: float) -> None:
@@ -90,7 +88,6 @@ def report(measured: dict[str, Measured], command: str) -> dict[str, Any]:
             "us_of_rounds": [round(1e6 * one, 1) for one in measured[name].seconds],
             "to_its_base": round(seconds / best[base], 3) if (base := base_of(name)) in best else None,
             "frames_per_second_at_most": round(16 / seconds),  # one update for 4 steps of 4 frames
-            "compile_seconds": round(measured[name].compile_seconds, 1),
         }
         for name, seconds in best.items()
     }
@@ -134,9 +131,7 @@ def main() -> None:
             if number == 0:
                 print(f"{name}: {1e6 * one.seconds[0]:,.0f} us per update", flush=True)
         out.write_text(json.dumps(report(measured, command), indent=1) + "\n")
-    found = report(measured, command)
-    out.write_text(json.dumps(found, indent=1) + "\n")
-    show(found)
+    show(report(measured, command))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ import argparse
 from pathlib import Path
 
 from evidence import atari, dopamine, figures, gridworlds, page, tables
-from sail.games import GROUPS
-
-COMPARED = ("Pong", "Breakout", *GROUPS["hard-exploration"])
 
 
 def _figures(options: argparse.Namespace) -> None:
     print(*figures.draw_all(options.results, options.to), sep="\n")
-    page.write(options.page, options.results, tables.ROOT / "benchmarks" / "results")
+    page.write(options.page, options.results)
 
 
 def main() -> None:
@@ -25,15 +22,15 @@ def main() -> None:
     collect = commands.add_parser("collect", help="sum a study of kdt or deep-sea up as a CSV file")
     collect.add_argument("study", type=Path, help="a study folder; cells that are not done are left out")
     collect.add_argument("to", type=Path, help="the file, such as results/kdt/stale_returns.csv")
-    collect.set_defaults(run=lambda options: gridworlds.collect(options.study, options.to))
+    collect.set_defaults(run=lambda options: print(gridworlds.collect(options.study, options.to)))
     games = commands.add_parser("collect-atari", help="a CSV file for each Atari run of a study")
     games.add_argument("study", type=Path, help="a study folder, or any folder of run folders")
     games.add_argument("--to", type=Path, default=tables.RESULTS / "atari")
     games.set_defaults(run=lambda options: print(*atari.collect(options.study, options.to), sep="\n"))
     points = commands.add_parser("published", help="an excerpt of Dopamine's curves, to compare with")
-    points.add_argument("sources", type=Path, nargs="+", help="folders of Dopamine's files, or files of means")
+    points.add_argument("folder", type=Path, help="Dopamine's files, pong.json and so on")
     points.add_argument("--to", type=Path, default=tables.RESULTS / "atari" / "published.csv")
-    points.set_defaults(run=lambda options: dopamine.excerpt(options.sources, COMPARED, options.to))
+    points.set_defaults(run=lambda options: dopamine.excerpt(options.folder, options.to))
     draw = commands.add_parser("figures", help="draw every figure, and bring the page up to date, from the CSV files")
     draw.add_argument("--results", type=Path, default=tables.RESULTS, help="where those are (default: results/)")
     draw.add_argument("--to", type=Path, default=tables.ROOT / "docs" / "images" / "results", help="where pictures go")

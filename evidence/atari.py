@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,11 +10,17 @@ import numpy as np
 import yaml
 
 from evidence import tables
+from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
+from sail.errors import BadInputError
+from sail.presets import PRESETS
 from sail.training.run_folder import RunFolder
 
 MILLION = 1_000_000
 LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "seconds")
+# What does not make it another agent: how long, which seed, and how the machine is used.
+_ASIDE = {"steps", "seed", "seeds", "checkpoint", "evaluation"}
+_ASIDE |= {"learning.num_envs", "learning.num_pools", "learning.max_block", "env.threads", "env.give_way"}
 
 
 class Curve(NamedTuple):
@@ -23,7 +28,7 @@ class Curve(NamedTuple):
 
     game: str
     agent: str
-    """As `sail train` names it; with a preset of its own, as in iqn@dopamine."""
+    """As `sail train` names it, and what was set otherwise: iqn@dopamine (a preset), or dqn,env.sticky=0.0."""
     seed: int
     rows: list[dict[str, Any]]
     about: Mapping[str, Any]
@@ -34,31 +39,46 @@ class Curve(NamedTuple):
         return int(self.rows[-1]["frames"]) if self.rows else 0
 
 
-def collect(study: Path, to: Path) -> list[Path]:
-    """A file for each run of a study that has begun; a shorter curve does not replace a longer one."""
-    made = []
-    for curve in from_runs(study):
+def collect(study: Path, to: Path) -> list[str]:
+    """Writes a file for each run of a study that has begun, and says what was done.
+
+    Of two runs that would have the same file, the longer one stays; one with another number of emulators is refused.
+    """
+    said: list[str] = []
+    for curve in from_runs(study, said):
         path = to / f"{curve.game}_{curve.agent}_seed{curve.seed}.csv"
-        if curve.rows and (not path.is_file() or _read(path).frames <= curve.frames):
+        there = _read(path) if path.is_file() else None
+        if not curve.rows:
+            said.append(f"left out {path.name}: no million frames yet")
+        elif there is not None and str(there.about["emulators"]) != str(curve.about["emulators"]):
+            said.append(f"left out {path.name}: the one that is there has {there.about['emulators']} emulators")
+        elif there is not None and there.frames >= curve.frames:
+            said.append(f"left out {path.name}: the one that is there is as long")
+        else:
             tables.write(path, curve.about, curve.rows)
-            made.append(path)
-    return made
+            said.append(f"wrote {path.name}: {curve.frames / MILLION:g}M frames")
+    return said
 
 
-def from_runs(folder: Path) -> Iterator[Curve]:
-    """Every seed of every Atari run in a folder, such as a study's."""
+def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
+    """Every seed of every Atari run in a folder, such as a study's, but for those that were set aside."""
     for path in sorted(folder.rglob("config.yaml")):
-        run = RunFolder(path.parent)
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        try:
+            run = RunFolder(path.parent)
+        except BadInputError as error:
+            if said is not None:
+                said.append(f"left out {path.parent}: {error}")
+            continue
         kind, _, game = run.config.env.name.partition(":")
         if kind != "atari":
             continue
         source = yaml.safe_load(path.read_text()).get("provenance") or {}
         about = {name: source.get(name) for name in ("command", "started", "commit", "hardware", "versions")}
-        about["seconds"] = "of training so far, with what it shared the machine with"
+        about["seconds"] = "of training so far, beside whatever else ran on the machine"
         about["mean_return"] = "of the training episodes that ended in the million frames before"
         about["emulators"] = run.config.learning.num_envs
-        preset = re.search(r"--preset (\w+)", str(source.get("command")))
-        agent = run.config.agent_name + (f"@{preset[1]}" if preset else "")
         metrics = run.metrics()
         for seed in range(run.config.seed, run.config.seed + run.config.seeds):
             rows = [
@@ -67,7 +87,21 @@ def from_runs(folder: Path) -> Iterator[Curve]:
                 for row in metrics
                 if row["seed"] == seed
             ]
-            yield Curve(game, agent, seed, rows, about)
+            yield Curve(game, label(run.config), seed, rows, about)
+
+
+def label(config: Config) -> str:
+    """The agent's name, with the preset that it has all numbers of, or with every setting that differs."""
+    own = _flat(config_to_tree(config))
+    differing: list[dict[str, Any]] = []
+    for preset in PRESETS:
+        usual = _flat(config_to_tree(make_config(config.env.name, config.agent_name, preset=preset)))
+        differing.append(
+            {key: own.get(key) for key in sorted(own.keys() | usual.keys()) if own.get(key) != usual.get(key)}
+        )
+        if not differing[-1]:
+            return config.agent_name + ("" if preset == PRESETS[0] else f"@{preset}")
+    return ",".join([config.agent_name, *(f"{key}={value}" for key, value in differing[0].items())])
 
 
 def read_all(folder: Path) -> list[Curve]:
@@ -75,17 +109,19 @@ def read_all(folder: Path) -> list[Curve]:
     return [_read(path) for path in sorted(folder.glob("*_seed*.csv"))]
 
 
-def by_agent(curves: Iterable[Curve]) -> dict[str, dict[str, Any]]:
-    """{agent: {game: [seeds, millions of frames]}}, with NaN where a run has no score."""
+def by_agent(curves: Iterable[Curve], millions: int) -> dict[str, dict[str, Any]]:
+    """{agent: {game: [seeds, millions]}} of the runs that got so far, with NaN where no episode ended."""
     found: dict[str, dict[str, list[Any]]] = {}
+    emulators = set()
     for curve in curves:
-        scores = np.full(curve.frames // MILLION, np.nan)
-        for million in range(len(scores)):
-            score = score_at(curve.rows, (million + 1) * MILLION)
-            scores[million] = np.nan if score is None else score
-        if len(scores):
-            found.setdefault(curve.agent, {}).setdefault(curve.game, []).append(scores)
-    return {agent: {game: _stacked(seeds) for game, seeds in games.items()} for agent, games in found.items()}
+        if curve.frames >= millions * MILLION:
+            scores = [score_at(curve.rows, (million + 1) * MILLION) for million in range(millions)]
+            row = np.array([np.nan if score is None else score for score in scores])
+            found.setdefault(curve.agent, {}).setdefault(curve.game, []).append(row)
+            emulators.add(str(curve.about.get("emulators")))
+    if len(emulators) > 1:
+        raise SystemExit(f"Runs with {' and '.join(sorted(emulators))} emulators do not compare.")
+    return {agent: {game: np.stack(seeds) for game, seeds in games.items()} for agent, games in found.items()}
 
 
 def score_at(rows: Sequence[Mapping[str, Any]], frames: int) -> float | None:
@@ -97,11 +133,16 @@ def score_at(rows: Sequence[Mapping[str, Any]], frames: int) -> float | None:
 
 
 def _read(path: Path) -> Curve:
-    game, agent, seed = path.stem.split("_")
-    return Curve(game, agent, int(seed.removeprefix("seed")), tables.read(path), tables.about(path))
+    game, _, rest = path.stem.partition("_")
+    agent, _, seed = rest.rpartition("_seed")
+    return Curve(game, agent, int(seed), tables.read(path), tables.about(path))
 
 
-def _stacked(seeds: list[Any]) -> Any:
-    """Curves of different lengths as one table."""
-    longest = max(len(scores) for scores in seeds)
-    return np.stack([np.pad(scores, (0, longest - len(scores)), constant_values=np.nan) for scores in seeds])
+def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """A tree of settings with dotted names, without what is aside."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{above}{key}"
+        if name not in _ASIDE:
+            flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat

@@ -13,6 +13,14 @@ from evidence.atari import MILLION, Curve
 
 COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
 COLOURS |= {"munchausen-dqn": "#7b4ea3", "iqn": "#9a6324", "sail-iqn": "#f58231", "rainbow": "#1f9e9e"}
+COLOURS |= {
+    "iqn@dopamine": "#6b4c9a",
+    "al-iqn": "#bfa600",
+    "strsil-iqn": "#3cb44b",
+    "iqn+rnd": "#469990",
+    "c51": "#808000",
+}
+OTHER = "#1b2733"
 Rows = list[dict[str, Any]]
 
 
@@ -40,7 +48,7 @@ def draw_all(results: Path, to: Path) -> list[Path]:
 
 
 def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
-    """A small panel for each game; points are Dopamine's published means, with bars over its runs where known."""
+    """A small panel for each game; points are Dopamine's published means, with bars over its runs."""
     games = sorted({curve.game for curve in curves})
     across = min(len(games), 4)
     figure, panels = _panels(-(-len(games) // across), across, "million frames", "mean training return", shared=False)
@@ -53,15 +61,14 @@ def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
         last = max(curve.frames for curve in own)
         for curve in own:
             rows = [row for row in curve.rows if row["mean_return"] is not None]
-            millions, colour = [row["frames"] / MILLION for row in rows], COLOURS.get(curve.agent.split("@")[0])
+            millions, colour = [row["frames"] / MILLION for row in rows], COLOURS.get(curve.agent, OTHER)
             (line,) = axes.plot(millions, [row["mean_return"] for row in rows], color=colour, lw=1.2)
             named.setdefault(curve.agent, line)
         for agent in sorted({curve.agent for curve in own}):
             theirs = [p for p in points if (p["game"], p["agent"]) == (game, agent) and p["frames"] <= last]
             for point in theirs:
-                at, colour = point["frames"] / MILLION, COLOURS.get(agent.split("@")[0])
-                if point["low"] is not None:
-                    axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
+                at, colour = point["frames"] / MILLION, COLOURS.get(agent, OTHER)
+                axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
                 (dot,) = axes.plot(at, point["mean"], "o", ms=3, color=colour)
                 named.setdefault(f"{agent}, Dopamine's", dot)
     figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=5, frameon=False, fontsize=8)
@@ -75,7 +82,7 @@ def _stale_returns(rows: Rows) -> Iterable[tuple[str, Figure]]:
         ("kdt_stale_share", "stale_share", "share of stale returns"),
         ("kdt_key_value", "q_key", "value of taking the key"),
     ):
-        figure, panels = _panels(len(envs), len(slips), f"thousand steps of {rows[0]['seeds']} seeds", title)
+        figure, panels = _panels(len(envs), len(slips), f"thousand steps of {_seeds(rows)} seeds", title)
         for i, env in enumerate(envs):
             for j, slip in enumerate(slips):
                 axes = panels[i][j]
@@ -87,7 +94,7 @@ def _stale_returns(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
     titles = {"train_success": "share of episodes that\nreach the treasure", "action_gap": "action gap"}
-    figure, panels = _panels(1, 2, f"thousand steps of {rows[0]['seeds']} seeds, nothing pays", None)
+    figure, panels = _panels(1, 2, f"thousand steps of {_seeds(rows)} seeds, nothing pays", None)
     for axes, (column, title) in zip(panels[0], titles.items(), strict=True):
         axes.set_title(title, fontsize=9)
         _lines(axes, rows, column)
@@ -103,7 +110,7 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
         ("kdt_when_solved", "share", "share of seeds solved"),
         ("kdt_when_stale", "stale_share", "share of stale returns"),
     ):
-        figure, panels = _panels(down, across, f"thousand steps of {rows[0]['seeds']} seeds", title)
+        figure, panels = _panels(down, across, f"thousand steps of {_seeds(rows)} seeds", title)
         flat = [axes for line in panels for axes in line]
         for axes, setting in zip(flat, settings, strict=False):
             axes.set_title(setting, fontsize=8)
@@ -116,11 +123,12 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
     last = [row for row in rows if row["step"] == max(one["step"] for one in rows)]
-    figure, panels = _panels(1, 1, "size", f"share of {rows[0]['seeds']} seeds solved")
+    figure, panels = _panels(1, 1, "size", f"share of {_seeds(rows)} seeds solved")
     for agent in _values(rows, "agent"):
-        found = sorted((int(row["settings"].split("=")[1]), row) for row in last if row["agent"] == agent)
+        sized = [(int(row["settings"].split("=")[1]), row) for row in last if row["agent"] == agent]
+        found = sorted(sized, key=lambda pair: pair[0])
         sizes = [size for size, _ in found]
-        panels[0][0].plot(sizes, [row["share"] for _, row in found], "o-", color=COLOURS.get(agent), label=agent)
+        panels[0][0].plot(sizes, [row["share"] for _, row in found], "o-", color=COLOURS.get(agent, OTHER), label=agent)
     _legend(figure, panels)
     yield "deep_sea_sizes", figure
 
@@ -143,7 +151,7 @@ def _lines(axes: Any, rows: Rows, column: str) -> None:
         own = sorted(
             (row for row in rows if row["agent"] == agent and row[column] is not None), key=lambda r: r["step"]
         )
-        steps, colour = [row["step"] / 1000 for row in own], COLOURS.get(agent)
+        steps, colour = [row["step"] / 1000 for row in own], COLOURS.get(agent, OTHER)
         axes.plot(steps, [row[column] for row in own], color=colour, lw=1.4, label=agent)
         low, high = ("low", "high") if column == "share" else (f"{column}_10", f"{column}_90")
         if own and low in own[0]:
@@ -153,8 +161,21 @@ def _lines(axes: Any, rows: Rows, column: str) -> None:
 
 
 def _legend(figure: Figure, panels: Any) -> None:
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False, fontsize=8)
+    named = {name: line for axes in panels.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+    labels = sorted(named, key=lambda agent: list(COLOURS).index(agent) if agent in COLOURS else len(COLOURS))
+    figure.legend(
+        [named[label] for label in labels],
+        labels,
+        loc="outside upper center",
+        ncols=len(labels),
+        frameon=False,
+        fontsize=8,
+    )
+
+
+def _seeds(rows: Rows) -> str:
+    counts = [row["seeds"] for row in rows]
+    return str(min(counts)) if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
 
 
 def _values(rows: Sequence[dict[str, Any]], column: str) -> list[Any]:

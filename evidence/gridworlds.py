@@ -1,8 +1,9 @@
-"""A study of compiled-in environments summed up: a row for each cell and evaluation phase, over all its seeds."""
+"""A study of compiled-in environments summed up: a row for each agent, setting and evaluation phase, over all seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,43 +19,56 @@ MEANS = ("train_success", "known_share", "stale_share", "active_share", "action_
 SPREAD = ("q_key", "max_q_key", "q_treasure")  # of places, where an environment has them: also the 10th and 90th of 100
 
 
-def collect(study: Path, to: Path) -> None:
-    """Writes the CSV of a study's finished cells."""
-    runs = [RunFolder(path.parent) for path in sorted((study / "cells").rglob("DONE"))]
+def collect(study: Path, to: Path) -> str:
+    """Writes the CSV of a study's finished cells; says how many are not."""
+    cells = study / "cells"
+    paths = [path.parent for path in sorted(cells.rglob("config.yaml")) if not _aside(path.relative_to(cells))]
+    groups: dict[tuple[str, str], list[RunFolder]] = defaultdict(list)
+    for path in paths:
+        if (path / "DONE").is_file():
+            run = RunFolder(path)
+            groups[run.config.env.name, path.relative_to(cells).parts[-2]].append(run)
+    runs = [run for group in groups.values() for run in group]
     if not runs:
         raise SystemExit(f"No cell of {study} is done.")
-    name = yaml.safe_load((study / "study.yaml").read_text()).get("title", study.name)
-    sources = [yaml.safe_load((run.path / "config.yaml").read_text())["provenance"] for run in runs]
-    rows = [row for run, source in zip(runs, sources, strict=True) for row in _rows(run, study, source)]
+    sources = [_source(run) for run in runs]
     about = {
-        "study": name,
+        "study": yaml.safe_load((study / "study.yaml").read_text()).get("title", study.name),
+        "commands": "sail train with the agent, steps, seeds and settings of each row",
         "hardware": _same([_hardware(source) for source in sources]),
         "versions": _same([source["versions"] for source in sources]),
-        "seconds": "of the whole cell, all its seeds together",
+        "seconds": "of training up to this step, all seeds together",
         "solved": "seeds whose greedy policy reaches the aim in every evaluation episode; 95 % Wilson interval",
         "reached": "seeds that have reached the aim in training by this step; first_NN: the step by which NN % had",
+        "others": "means over seeds; NAME_10 and NAME_90: the 10th and 90th percentile over seeds",
     }
+    rows = [row for (_, name), group in groups.items() for row in _rows(name, group)]
     tables.write(to, about, rows)
+    return f"{to}: {len(runs)} of {len(paths)} cells that have begun; the others are not done."
 
 
-def _rows(run: RunFolder, study: Path, source: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    agent, *settings = run.path.relative_to(study / "cells").parts[-2].split(",")
-    metrics, num_seeds = run.metrics(), run.config.seeds
-    first = _first_successes(run)
+def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
+    """Of all runs of an agent with the same settings: there are several where seeds were added later."""
+    agent, *settings = name.split(",")
+    of_run = [run.metrics() for run in runs]
+    metrics = [row for rows in of_run for row in rows]
+    commit = _same([_source(run)["commit"] for run in runs])
+    first = np.concatenate([_first_successes(run) for run in runs])
     for step in sorted({row["step"] for row in metrics}):
         here = [row for row in metrics if row["step"] == step]
-        solved = sum(row["eval_success"] == 1.0 for row in here)
-        share, low, high = wilson(solved, len(here))
-        row = {
-            "env": run.config.env.name,
+        evaluated = [row["eval_success"] for row in here if row.get("eval_success") is not None]
+        count = sum(success == 1.0 for success in evaluated)
+        share = wilson(count, len(evaluated)) if evaluated else None
+        row: dict[str, Any] = {
+            "env": runs[0].config.env.name,
             "agent": agent,
             "settings": " ".join(settings),
-            "seeds": num_seeds,
+            "seeds": len(here),
             "step": step,
-            "solved": solved,
-            "share": share,
-            "low": low,
-            "high": high,
+            "solved": count if evaluated else None,
+            "share": share and float(share.value),
+            "low": share and float(share.low),
+            "high": share and float(share.high),
             "reached": int((first <= step).sum()),
             **{f"first_{q}": _quantile(first, q) for q in (10, 50, 90)},
             **{name: _mean(here, name) for name in MEANS},
@@ -64,9 +78,10 @@ def _rows(run: RunFolder, study: Path, source: dict[str, Any]) -> Iterator[dict[
             row[name] = float(np.mean(values)) if values else None
             for q in (10, 90):
                 row[f"{name}_{q}"] = float(np.percentile(values, q)) if values else None
-        preferred = [one["q_key"] >= one["max_q_key"] for one in here if "q_key" in one]
+        preferred = [one["q_key"] >= one["max_q_key"] for one in here if one.get("q_key") is not None]
         row["key_preferred"] = float(np.mean(preferred)) if preferred else None
-        yield row | {"seconds": here[0]["seconds"], "commit": source["commit"], "started": source["started"]}
+        seconds = [next((one["seconds"] for one in rows if one["step"] == step), 0.0) for rows in of_run]
+        yield row | {"seconds": sum(seconds), "commit": commit}
 
 
 def _first_successes(run: RunFolder) -> Any:
@@ -90,9 +105,19 @@ def _mean(rows: list[dict[str, Any]], name: str) -> float | None:
     return float(np.mean(values)) if values else None
 
 
+def _source(run: RunFolder) -> dict[str, Any]:
+    source: dict[str, Any] = yaml.safe_load((run.path / "config.yaml").read_text())["provenance"]
+    return source
+
+
 def _hardware(source: dict[str, Any]) -> str:
     hardware = source["hardware"]
     return f"{hardware['cpu']}, {hardware['cores']} cores, {', '.join(hardware['devices'])}"
+
+
+def _aside(path: Path) -> bool:
+    """Whether a run was set aside, because it was damaged."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _same(values: list[Any]) -> str:

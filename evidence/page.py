@@ -3,50 +3,60 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from evidence import atari, claims, dopamine, tables
+from evidence import atari, dopamine, tables
+from evidence.paper import CLAIMS, OWN, Claim
 from sail.analysis.published import paper_scores
 from sail.games import GROUPS
 
-AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn")
+AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "iqn", "sail-iqn")
 
 
-def write(path: Path, results: Path, benchmarks: Path) -> None:
+def write(path: Path, results: Path) -> None:
     """Brings a page up to date."""
-    path.write_text(filled(path.read_text(), results, benchmarks))
+    path.write_text(filled(path.read_text(), results))
 
 
-def filled(text: str, results: Path, benchmarks: Path) -> str:
+def filled(text: str, results: Path) -> str:
     """The page's text with its generated parts made anew."""
     parts: dict[str, Callable[[], str]] = {
-        "claims": lambda: claims.page(results, benchmarks),
+        "claims": lambda: claims(CLAIMS, results),
+        "own": lambda: claims(OWN, results),
         "scores": lambda: scores(results),
         "dopamine": lambda: beside_dopamine(results),
     }
     for name, make in parts.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        pattern = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.DOTALL)
         if len(pattern.findall(text)) != 1:
             raise SystemExit(f"The page must have exactly one part <!-- {name} --> ... <!-- end of {name} -->.")
-        before, after = pattern.split(text)[0], pattern.split(text)[-1]
-        text = f"{before}<!-- {name} -->\n{make()}\n<!-- end of {name} -->{after}"
+        begin, end = next(pattern.finditer(text)).span()
+        text = f"{text[:begin]}{make()}\n{text[end:]}"
     return text
 
 
+def claims(rows: Sequence[Claim], results: Path) -> str:
+    """Claims as a table."""
+    head = ["claim", "the paper's number", "ours", "frames or steps", "seeds", "verdict", "command"]
+    return _markdown([head, *([c.what, c.theirs, *c.ours(results), f"`{c.command}`"] for c in rows)])
+
+
 def scores(results: Path) -> str:
-    """Our last scores on the hard-exploration games beside the paper's."""
-    curves = atari.by_agent(atari.read_all(results / "atari"))
+    """Our scores on the hard-exploration games beside the paper's, at 10M and at 40M frames."""
     paper = paper_scores()["scores"]
-    rows = [["game", *(f"{agent}" for agent in AGENTS), *(f"the paper's {agent}, 200M" for agent in AGENTS[:3])]]
+    curves = atari.read_all(results / "atari")
+    rows = [["game", "frames", *AGENTS, *(f"the paper's {agent}, 200M" for agent in AGENTS[:3])]]
     for game in GROUPS["hard-exploration"]:
-        ours = [_last(curves.get(agent, {}).get(game)) for agent in AGENTS]
-        if any(ours):
-            theirs = [f"{paper[agent][game]:,.0f}" if game in paper[agent] else "" for agent in AGENTS[:3]]
-            rows.append([game, *ours, *theirs])
+        for millions in (10, 40):
+            found = atari.by_agent(curves, millions)
+            own = [found.get(agent, {}).get(game) for agent in AGENTS]
+            if any(seeds is not None for seeds in own):
+                ours = ["" if seeds is None else _score(seeds[:, -1]) for seeds in own]
+                theirs = [f"{paper[agent][game]:,.0f}" if game in paper[agent] else "" for agent in AGENTS[:3]]
+                rows.append([game, f"{millions}M", *ours, *theirs])
     return _markdown(rows) if len(rows) > 1 else "No runs yet."
 
 
@@ -56,32 +66,23 @@ def beside_dopamine(results: Path) -> str:
     points = tables.read(path) if path.is_file() else []
     curves = atari.read_all(results / "atari")
     rows = [["game", "agent", "frames", "ours", "seeds", "Dopamine's mean", "its runs", "agrees?"]]
-    for game, agent in sorted({(curve.game, curve.agent) for curve in curves}):
-        own = [curve for curve in curves if (curve.game, curve.agent) == (game, agent)]
-        for frames in (40, 20, 10, 5):
-            found = dopamine.compare(own, points, frames * atari.MILLION)
-            if found:
-                row = found[0]
-                runs = "mean alone" if row["low"] is None else f"{row['low']:,.1f} to {row['high']:,.1f}"
-                agrees = {"inside": "inside", "near": "within 20 %", "no": "no"}[row["how"]]
-                rows.append([game, agent, f"{frames}M", f"{row['ours']:,.1f}", str(row["seeds"])])
-                rows[-1] += [f"{row['mean']:,.1f}", runs, agrees]
-                break
-    return _markdown(rows) if len(rows) > 1 else "No runs yet."
+    for frames in sorted({point["frames"] for point in points}):
+        for row in dopamine.compare(curves, points, frames) if frames >= 5 * atari.MILLION else ():
+            runs = f"{row['low']:,.1f} to {row['high']:,.1f} ({row['runs']})"
+            rows.append([row["game"], row["agent"], f"{frames // atari.MILLION}M", f"{row['ours']:,.1f}"])
+            rows[-1] += [str(row["seeds"]), f"{row['mean']:,.1f}", runs, row["agrees"]]
+    head, *body = rows
+    return _markdown([head, *sorted(body, key=lambda row: row[:2])]) if body else "No runs yet."
 
 
-def _last(seeds: Any) -> str:
-    """The last score that all seeds have, with frames and seeds."""
-    if seeds is None:
-        return ""
-    known = np.flatnonzero(~np.isnan(seeds).any(axis=0))
-    if not len(known):
-        return ""
-    last = int(known[-1])
-    return f"{seeds[:, last].mean():,.0f} ({last + 1}M, {len(seeds)} seed{'s' if len(seeds) > 1 else ''})"
+def _score(seeds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+    """The mean over seeds, and how many there are."""
+    if np.isnan(seeds).any():
+        return "no episode ended"
+    return f"{seeds.mean():,.0f} ({len(seeds)} seed{'s' if len(seeds) > 1 else ''})"
 
 
 def _markdown(rows: list[list[str]]) -> str:
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

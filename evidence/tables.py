@@ -16,6 +16,8 @@ RESULTS = ROOT / "results"
 
 def write(path: Path, about: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """The rows, which all have the same columns, under what there is to say about them."""
+    if not rows:
+        raise SystemExit(f"There is nothing to write into {path}.")
     text = io.StringIO()
     for name, value in about.items():
         text.write(f"# {name}: {value}\n")

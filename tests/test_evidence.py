@@ -26,7 +26,7 @@ SOURCE = {
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """Two cells of four seeds: one done, one not."""
+    """Two cells of four seeds, one done and one not; and a seed that was added to the first later, for fewer steps."""
     (tmp_path / "study.yaml").write_text("title: A study\n")
     for agent in ("dqn", "sail-dqn"):
         config = make_config("kdt", agent, {"seeds": 4, "seed": 10})
@@ -49,29 +49,34 @@ def study(tmp_path: Path) -> Path:
         )
         if agent == "dqn":
             (run.path / "DONE").write_text("{}")
+    later = tmp_path / "cells" / "kdt" / "dqn,env.slip=0.1" / "seed14"
+    run = RunFolder.create(later, make_config("kdt", "dqn", {"seeds": 1, "seed": 14}), SOURCE | {"commit": "beef"})
+    run.append("metrics.jsonl", [{"step": 100, "seed": 14, "eval_success": 0.0, "q_key": None, "seconds": 5.0}])
+    (run.path / "DONE").write_text("{}")
     return tmp_path
 
 
 def test_a_study_is_summed_up(study: Path) -> None:
     to = study / "results" / "kdt" / "stale_returns.csv"
-    gridworlds.collect(study, to)
+    assert "2 of 3 cells" in gridworlds.collect(study, to)
     rows = tables.read(to)
     assert [(row["agent"], row["settings"], row["step"]) for row in rows] == [
         ("dqn", "env.slip=0.1", 100),
         ("dqn", "env.slip=0.1", 200),
     ]
     first, second = rows
-    assert (first["solved"], second["solved"], second["share"]) == (1, 2, 0.5)
+    assert (first["seeds"], first["solved"], first["share"]) == (5, 1, 0.2)
+    assert (second["seeds"], second["solved"], second["share"]) == (4, 2, 0.5)
     # Wilson for 2 of 4: 0.5 -+ 1.96 * sqrt(0.0625 + 1.96^2 / 64) / (1 + 1.96^2 / 4).
     assert (second["low"], second["high"]) == (pytest.approx(0.15004, abs=1e-4), pytest.approx(0.84996, abs=1e-4))
     assert (first["reached"], second["reached"]) == (1, 2)
-    # Of four seeds, a tenth is one, and half are two; nine tenths would be all four.
-    assert (first["first_10"], first["first_50"], first["first_90"]) == (90, 150, None)
+    # Of five seeds, a tenth is one, and half are three.
+    assert (first["first_10"], first["first_50"], first["first_90"]) == (90, None, None)
     assert first["stale_share"] == pytest.approx(0.15)
     assert (first["q_key"], first["q_key_10"], first["q_key_90"]) == (1.5, pytest.approx(0.3), pytest.approx(2.7))
     assert first["key_preferred"] == 0.75
     assert first["action_gap"] is None
-    assert (second["seconds"], second["commit"]) == (20, "c0ffee")
+    assert (first["seconds"], second["seconds"], first["commit"]) == (15, 20, "beef; c0ffee")
     assert tables.about(to)["hardware"] == "a CPU, 2 cores, cpu"
 
 

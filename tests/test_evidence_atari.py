@@ -20,17 +20,22 @@ sys.path.insert(0, str(ROOT))
 
 from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
 
-EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "scores", "dopamine"))
+EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "own", "scores", "dopamine"))
 
 
 def make_run(
-    folder: Path, game: str = "Pong", agent: str = "dqn", scores: tuple[float, ...] = (), seeds: int = 1
+    folder: Path,
+    agent: str = "dqn",
+    scores: tuple[float, ...] = (),
+    *,
+    seeds: int = 1,
+    preset: str | None = None,
+    **overrides: Any,
 ) -> None:
     """A run folder with a phase of a million frames for each score."""
-    overrides = {"steps": 250_000 * max(len(scores), 1), "seeds": seeds}
-    command = "sail train" + (" --preset dopamine --steps 1" if agent == "iqn" else "")
-    source = {"command": command, "commit": "abc", "hardware": {"cpu": "a"}}
-    run = RunFolder.create(folder, make_config(f"atari:{game}", agent, overrides), source)
+    overrides |= {"steps": 250_000 * max(len(scores), 1), "seeds": seeds}
+    source = {"command": "sail train", "commit": "abc", "hardware": {"cpu": "a"}}
+    run = RunFolder.create(folder, make_config("atari:Pong", agent, overrides, preset), source)
     for phase, score in enumerate(scores, 1):
         rows = [
             {"step": 250_000 * phase, "seed": seed, "episodes": 4, "train_return": score + seed, "max_q": 0.5}
@@ -42,25 +47,57 @@ def make_run(
 def test_runs_become_files_with_their_origin(tmp_path: Path) -> None:
     make_run(tmp_path / "runs" / "a", scores=(-20.0, -10.0), seeds=2)
     make_run(tmp_path / "runs" / "b", agent="sail-dqn")
-    make_run(tmp_path / "runs" / "c", agent="iqn", scores=(3.0,))
-    made = atari.collect(tmp_path / "runs", tmp_path / "to")
-    assert {path.name for path in made} == {"Pong_dqn_seed0.csv", "Pong_dqn_seed1.csv", "Pong_iqn@dopamine_seed0.csv"}
+    make_run(tmp_path / "runs" / ".a.damaged-1", scores=(1.0,) * 5)
+    (tmp_path / "runs" / "c").mkdir()
+    (tmp_path / "runs" / "c" / "config.yaml").write_text("nonsense: 1")
+    said = atari.collect(tmp_path / "runs", tmp_path / "to")
+    assert [line.split(":")[0] for line in said if line.startswith("wrote")] == [
+        "wrote Pong_dqn_seed0.csv",
+        "wrote Pong_dqn_seed1.csv",
+    ]
+    assert sum(line.startswith("left out") for line in said) == 2  # nothing learned yet, and unreadable
     lines = (tmp_path / "to" / "Pong_dqn_seed1.csv").read_text().splitlines()
     assert {"# commit: abc", "# command: sail train", "# hardware: {'cpu': 'a'}"} <= set(lines)
-    first, second, third = atari.read_all(tmp_path / "to")
+    first, second = atari.read_all(tmp_path / "to")
     assert (first.game, first.agent, first.seed, first.frames) == ("Pong", "dqn", 0, 2_000_000)
     assert [row["mean_return"] for row in second.rows] == [-19, -9]
-    assert third.agent == "iqn@dopamine"
-    found = atari.by_agent([first, second, third])
+    found = atari.by_agent([first, second], 2)
     np.testing.assert_array_equal(found["dqn"]["Pong"], [[-20, -10], [-19, -9]])
+    assert atari.by_agent([first, second], 3) == {}
 
 
-def test_a_shorter_curve_does_not_replace_a_longer_one(tmp_path: Path) -> None:
-    make_run(tmp_path / "long" / "a", scores=(1.0, 2.0, 3.0))
-    make_run(tmp_path / "short" / "a", scores=(9.0,))
-    assert atari.collect(tmp_path / "long", tmp_path / "to")
-    assert not atari.collect(tmp_path / "short", tmp_path / "to")
-    assert atari.read_all(tmp_path / "to")[0].frames == 3_000_000
+@pytest.mark.parametrize(
+    ("agent", "preset", "overrides", "label"),
+    [
+        ("dqn", None, {}, "dqn"),
+        ("dqn", "paper", {"learning": {"num_envs": 64, "num_pools": 2}}, "dqn"),
+        ("iqn", "dopamine", {}, "iqn@dopamine"),
+        ("rainbow", "dopamine", {}, "rainbow"),  # both presets have the same numbers
+        ("dqn", None, {"env": {"sticky": 0.0}}, "dqn,env.sticky=0.0"),
+        (
+            "sail-dqn",
+            None,
+            {"rule": {"alpha": 0.5}, "replay": {"n_step": 3}},
+            "sail-dqn,replay.n_step=3,rule.alpha=0.5",
+        ),
+    ],
+)
+def test_a_run_with_other_settings_is_another_agent(agent: str, preset: Any, overrides: Any, label: str) -> None:
+    assert atari.label(make_config("atari:Pong", agent, overrides, preset)) == label
+
+
+def test_a_longer_curve_stays_and_other_numbers_of_emulators_are_refused(tmp_path: Path) -> None:
+    make_run(tmp_path / "long" / "a", scores=(1.0, 2.0, 3.0), learning={"num_envs": 8})
+    make_run(tmp_path / "short" / "a", scores=(9.0,), learning={"num_envs": 8})
+    make_run(tmp_path / "more" / "a", scores=(9.0,) * 4, learning={"num_envs": 4})
+    assert "wrote" in atari.collect(tmp_path / "long", tmp_path / "to")[0]
+    assert "as long" in atari.collect(tmp_path / "short", tmp_path / "to")[0]
+    assert "8 emulators" in atari.collect(tmp_path / "more", tmp_path / "to")[0]
+    (kept,) = atari.read_all(tmp_path / "to")
+    assert (kept.frames, kept.about["emulators"]) == (3_000_000, "8")
+    other = kept._replace(agent="sail-dqn", about={"emulators": "4"})
+    with pytest.raises(SystemExit, match="4 and 8 emulators"):
+        atari.by_agent([kept, other], 1)
 
 
 def test_a_score_is_that_of_the_episodes_of_the_last_million_frames() -> None:
@@ -74,79 +111,80 @@ def test_a_score_is_that_of_the_episodes_of_the_last_million_frames() -> None:
     assert atari.score_at(rows, 3_000_000) is None  # no episode ended
     assert atari.score_at(rows[:2], 2_000_000) is None  # not there yet
     curve = atari.Curve("Pong", "dqn", 0, rows, {})
-    np.testing.assert_array_equal(atari.by_agent([curve])["dqn"]["Pong"], [[9.0, 3.0, np.nan]])
+    np.testing.assert_array_equal(atari.by_agent([curve], 3)["dqn"]["Pong"], [[9.0, 3.0, np.nan]])
 
 
-def dopamine_folder(folder: Path, *runs: list[float]) -> Path:
-    """Files as Dopamine publishes them; the last run of each agent has one iteration too many."""
+def test_published_points_are_of_complete_iterations(tmp_path: Path) -> None:
+    runs = {"DQN": [[-20.0, -12.0, -3.0], [-19.0, -8.0]], "IQN": [[1.0]], "C51": [[5.0]]}
     rows = [
         {"Iteration": i, "Value": value, "Agent": agent}
-        for agent in ("DQN", "C51")
-        for curve in (*runs[:-1], [*runs[-1], 0.0])
+        for agent, curves in runs.items()
+        for curve in curves
         for i, value in enumerate(curve)
     ]
-    (folder / "pong.json").write_text(json.dumps(rows))
-    return folder
-
-
-def test_published_points_come_from_the_first_source_that_has_them(tmp_path: Path) -> None:
-    means = tmp_path / "means.json"
-    means.write_text(json.dumps({"legacy/DQN": {"Pong": [-20.0, -12.5, -7.0], "Breakout": [1.0]}}))
-    folder = dopamine_folder(tmp_path, [-20.0, -12.0], [-19.0, -8.0])
-    dopamine.excerpt([folder, means], ["Pong", "Breakout"], tmp_path / "published.csv")
-    rows = tables.read(tmp_path / "published.csv")
-    assert [tuple(row.values()) for row in rows] == [
+    (tmp_path / "pong.json").write_text(json.dumps(rows))
+    dopamine.excerpt(tmp_path, tmp_path / "published.csv")
+    assert [tuple(row.values()) for row in tables.read(tmp_path / "published.csv")] == [
         ("Pong", "dqn", 1_000_000, 2, -20, -19.5, -19),
         ("Pong", "dqn", 2_000_000, 2, -12, -10, -8),
-        ("Pong", "dqn", 3_000_000, 1, None, -7, None),
-        ("Breakout", "dqn", 1_000_000, 1, None, 1, None),
+        ("Pong", "iqn@dopamine", 1_000_000, 1, 1, 1, 1),
     ]
 
 
 @pytest.mark.parametrize(
-    ("ours", "low", "how"),
-    [(-9.0, -12.0, "inside"), (-7.9, -12.0, "no"), (-8.1, None, "near"), (-7.9, None, "no"), (-11.9, None, "near")],
+    ("ours", "agrees"), [(-9.0, "inside"), (-7.9, "no"), (-11.9, "within 20 %"), (-12.1, "no"), (-10.9, "inside")]
 )
-def test_a_score_agrees_inside_the_published_runs_or_near_their_mean(ours: float, low: float | None, how: str) -> None:
+def test_a_score_agrees_inside_the_published_runs_or_near_their_mean(ours: float, agrees: str) -> None:
     curve = atari.Curve("Pong", "dqn", 0, [{"frames": 10**6, "mean_return": ours, "episodes": 2}], {})
-    point = {
-        "game": "Pong",
-        "agent": "dqn",
-        "frames": 10**6,
-        "runs": 2,
-        "low": low,
-        "mean": -10.0,
-        "high": low and -8.0,
-    }
+    point = {"game": "Pong", "agent": "dqn", "frames": 10**6, "runs": 2, "low": -11.0, "mean": -10.0, "high": -8.0}
     (row,) = dopamine.compare([curve], [point], 10**6)
-    assert (row["how"], row["agrees"], row["seeds"]) == (how, how != "no", 1)
+    assert (row["agrees"], row["seeds"]) == (agrees, 1)
     assert dopamine.compare([curve], [point], 2 * 10**6) == []
 
 
 def test_a_ratio_is_of_what_both_have() -> None:
-    x, y = np.array([[2.0, 4.0, 100.0], [4.0, np.nan, 100.0]]), np.array([[1.0, 2.0]])
+    x, y = np.array([[2.0, 4.0, np.nan], [4.0, np.nan, np.nan]]), np.array([[1.0, 2.0, 100.0]])
     # Over seeds x is 3, 4; y is 1, 2: gains 2 and 2 over a mean of 1.5.
     assert claims.ratio(x, y) == pytest.approx(4 / 3)
-    assert claims.ratio(-y, -x[:, :2]) == pytest.approx(2 / 3.5)  # less negative is better
+    assert claims.ratio(-y[:, :2], -x[:, :2]) == pytest.approx(2 / 3.5)  # less negative is better
     assert claims.ratio(x, 0 * y) == math.inf
+    assert claims.ratio(-x, 0 * y) == -math.inf
     assert claims.ratio(0 * y, 0 * y) == 0
+    assert math.isnan(claims.ratio(x[:, 2:], y[:, 2:]))
 
 
 @pytest.mark.parametrize(
     ("gains", "verdict"),
-    [([0.5] * 16, claims.HOLDS), ([-0.5] * 16, claims.DOES_NOT), ([0.5] * 9 + [-0.5] * 7, claims.LEANS)],
+    [
+        ([0.5] * 16, claims.HOLDS),
+        ([-0.5] * 16, claims.DOES_NOT),
+        ([0.5] * 9 + [-0.5] * 7, claims.LEANS),
+        ([0.5] * 7 + [-0.5] * 9, claims.AGAINST),
+        ([0.0] * 16, claims.NO_DIFFERENCE),
+    ],
 )
 def test_verdicts(gains: list[float], verdict: str) -> None:
     pairs = [(np.array([[1 + gain]]), np.array([[1.0]])) for gain in gains]
     found = claims.over_games(pairs)
     assert found.verdict == verdict
-    assert found.average.startswith(f"{100 * np.mean(gains):+.0f} % [")
+    assert found.text.startswith(f"average {100 * np.mean(gains):+.0f} % [")
 
 
-def test_a_base_of_zero_counts_in_the_median_alone() -> None:
-    pairs = [(np.array([[1.5]]), np.array([[1.0]]))] * 3 + [(np.array([[5.0]]), np.array([[0.0]]))]
-    found = claims.over_games(pairs)
-    assert found.average.startswith("+50 %") and found.median.startswith("+50 %")
+def test_a_base_of_zero_counts_in_the_median_and_is_said_to_be_missing_in_the_average() -> None:
+    finite, infinite = (np.array([[1.5]]), np.array([[1.0]])), (np.array([[5.0]]), np.array([[0.0]]))
+    found = claims.over_games([finite] * 2 + [infinite] * 3)
+    assert found.text.startswith(
+        "average of the 2 games with a base above or below 0 +50 % [+50 %, +50 %], median unbounded"
+    )
+    assert claims.over_games([infinite]).text == "median unbounded [unbounded, unbounded]"
+
+
+def test_seeds_widen_the_interval() -> None:
+    base = np.array([[1.0]])
+    alone = claims.over_games([(np.array([[1.5]]), base)])
+    several = claims.over_games([(np.array([[1.0], [2.0]]), base)])
+    assert "median +50 % [+50 %, +50 %]" in alone.text
+    assert "median +50 % [+0 %, +100 %]" in several.text
 
 
 def write_curve(folder: Path, game: str, agent: str, scores: list[float], seed: int = 0) -> None:
@@ -154,35 +192,64 @@ def write_curve(folder: Path, game: str, agent: str, scores: list[float], seed: 
         {"frames": 10**6 * i, "mean_return": score, "episodes": 3} | dict.fromkeys(atari.LOGGED[1:])
         for i, score in enumerate(scores, 1)
     ]
-    tables.write(folder / "atari" / f"{game}_{agent}_seed{seed}.csv", {"commit": "abc"}, rows)
+    tables.write(folder / "atari" / f"{game}_{agent}_seed{seed}.csv", {"commit": "abc", "emulators": 64}, rows)
+
+
+def row_of(text: str, claim: str) -> list[str]:
+    """The cells of the row of a claim."""
+    return next(
+        [cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.startswith(f"| {claim}")
+    )
 
 
 def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
-    text = page.filled(EMPTY_PAGE, tmp_path, tmp_path)
-    assert (
-        "| SAIL-DQN over DQN, 16 hard-exploration games | average +654.3 %, median +71.8 % |  |  |  | not tested |"
-        in text
-    )
+    text = page.filled(EMPTY_PAGE, tmp_path)
+    claim = "SAIL-DQN over DQN, 16 hard-exploration games"
+    assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
     assert text.count("No runs yet.") == 2
-    for game in GROUPS["hard-exploration"]:
+    for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
-            write_curve(tmp_path, game, agent, [score, score])
-    write_curve(tmp_path, "Venture", "dqn", [14.0, 14.0], seed=1)
-    tables.write(
-        tmp_path / "atari" / "published.csv",
-        {"source": "nowhere"},
-        [{"game": "Alien", "agent": "dqn", "frames": 5 * 10**6, "runs": 1, "low": None, "mean": 9.0, "high": None}],
-    )
-    text = page.filled(text, tmp_path, tmp_path)
-    assert "average +48 % [" in text  # 15 games of +50 %, and 15 over the mean of 10 and 14
-    assert "median +50 % [" in text
-    assert "| 2M | 1 | holds |" in text  # seeds: both agents have one at least everywhere
-    assert "| Venture | 12 (2M, 2 seeds) |  | 15 (2M, 1 seed) |  |" in text
-    assert page.filled(text, tmp_path, tmp_path) == text
-    write_curve(tmp_path, "Alien", "dqn", [10.0] * 5)
-    assert "| Alien | dqn | 5M | 10.0 | 1 | 9.0 | mean alone | within 20 % |" in page.filled(text, tmp_path, tmp_path)
+            write_curve(tmp_path, game, agent, [score] * 10)
+    write_curve(tmp_path, "Alien", "sail-dqn", [15.0] * 10)
+    write_curve(tmp_path, "Alien", "dqn", [10.0] * 9)  # not there yet
+    assert row_of(page.filled(text, tmp_path), claim)[-4:-2] == ["1", "not all games yet"]
+    write_curve(tmp_path, "Alien", "dqn", [10.0] * 20)  # further than the others: only ten count
+    write_curve(tmp_path, "Venture", "dqn", [14.0] * 10, seed=1)
+    published = {"game": "Alien", "agent": "dqn", "frames": 5 * 10**6, "runs": 5, "low": 8.0, "mean": 9.0, "high": 9.5}
+    tables.write(tmp_path / "atari" / "published.csv", {"source": "nowhere"}, [published])
+    text = page.filled(text, tmp_path)
+    ours = row_of(text, claim)
+    # 15 games of +50 %, and 15 over the mean of 10 and 14.
+    assert ours[3].startswith("average +48 % [") and "median +50 % [" in ours[3] and "16 of 16 games" in ours[3]
+    assert ours[4:7] == ["10M", "1 to 2", "holds"]
+    assert "| Venture | 10M | 12 (2 seeds) |  | 15 (1 seed) |  |" in text
+    assert "| Alien | dqn | 5M | 10.0 | 1 | 9.0 | 8.0 to 9.5 (5) | within 20 % |" in text
+    assert page.filled(text, tmp_path) == text
     with pytest.raises(SystemExit, match="claims"):
-        page.filled("", tmp_path, tmp_path)
+        page.filled("", tmp_path)
+
+
+def kdt_row(agent: str, share: float, low: float, high: float, value: float) -> dict[str, Any]:
+    row: dict[str, Any] = {"env": "kdt", "agent": agent, "settings": "env.slip=0.0", "seeds": 100, "step": 300_000}
+    row |= {"share": share, "low": low, "high": high, "q_key": value, "q_key_10": 0.1, "q_key_90": 0.9}
+    return row | {"key_preferred": 0.5}
+
+
+def test_gridworlds_are_judged_by_their_intervals(tmp_path: Path) -> None:
+    rows = [kdt_row("sail-dqn", 0.9, 0.8, 0.95, 0.7), kdt_row("strsil-dqn", 0.5, 0.4, 0.6, 0.3)]
+    rows.append(kdt_row("al-dqn", 0.85, 0.75, 0.9, 0.8))
+    tables.write(tmp_path / "x.csv", {}, rows)
+
+    def judged(make: Any, *agents: str) -> str:
+        ours: claims.Ours = make("x.csv", "kdt", agents, "env.slip=0.0", 300_000)(tmp_path)
+        return ours.verdict
+
+    assert judged(claims.solved, "sail-dqn", "strsil-dqn") == claims.HOLDS
+    assert judged(claims.solved, "strsil-dqn", "sail-dqn") == claims.DOES_NOT
+    assert judged(claims.solved, "sail-dqn", "al-dqn") == claims.NO_DIFFERENCE
+    assert judged(claims.solved, "sail-dqn", "dqn") == claims.UNTESTED
+    assert judged(claims.key_value, "sail-dqn", "strsil-dqn") == claims.LEANS
+    assert judged(claims.key_value, "sail-dqn", "al-dqn") == claims.AGAINST
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
@@ -193,4 +260,4 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
 
 def test_the_committed_page_is_up_to_date() -> None:
     text = (ROOT / "docs" / "results.md").read_text()
-    assert page.filled(text, ROOT / "results", ROOT / "benchmarks" / "results") == text
+    assert page.filled(text, ROOT / "results") == text

@@ -1,0 +1,156 @@
+"""The paper's quantitative claims, in its order, each with the command that makes our number."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from evidence.claims import Measure, improvement, key_value, solved, untested
+from sail.games import GROUPS
+
+HARD, ALL = GROUPS["hard-exploration"], GROUPS["paper"]
+FOUR = ("Frostbite", "Gravitar", "Venture", "PrivateEye")
+STALE = "kdt/stale_returns.csv"
+HERE, FURTHER = "sail study run evidence/atari", "sail study run evidence/atari-further"
+
+
+class Claim(NamedTuple):
+    """A claim, the paper's number, and how ours is found."""
+
+    what: str
+    theirs: str
+    ours: Measure
+    command: str
+
+
+CLAIMS = [
+    Claim(
+        "SAIL-DQN over DQN, 16 hard-exploration games",
+        "average +654.3 %, median +71.8 %",
+        improvement("sail-dqn", "dqn", HARD, 10),
+        HERE,
+    ),
+    Claim("the same on four of them, further", "in the above", improvement("sail-dqn", "dqn", FOUR, 40), FURTHER),
+    Claim(
+        "SAIL-DQN over AL-DQN, hard-exploration games",
+        "average +361.6 %, median +24.9 %",
+        improvement("sail-dqn", "al-dqn", HARD, 10),
+        HERE,
+    ),
+    Claim("the same on four of them, further", "in the above", improvement("sail-dqn", "al-dqn", FOUR, 40), FURTHER),
+    Claim(
+        "SAIL-DQN over AL-DQN, all 59 games",
+        "average +101.4 %, median +6.7 %",
+        improvement("sail-dqn", "al-dqn", ALL, 200),
+        "sail study run paper/dqn",
+    ),
+    Claim("SAIL-DQN beats C51 on Frostbite and PrivateEye", "C51: 4250 and 4000", untested, "sail study run paper/dqn"),
+    Claim("SAIL-DQN beats IQN on PrivateEye", "in a figure", untested, "sail study run paper/dqn"),
+    Claim(
+        "SAIL-IQN over Rainbow, all games",
+        "average +80.3 %, median +4 %",
+        improvement("sail-iqn", "rainbow", ALL, 200),
+        "sail study run paper/iqn",
+    ),
+    Claim(
+        "SAIL-IQN over IQN, all games",
+        "positive, in a figure",
+        improvement("sail-iqn", "iqn", ALL, 200),
+        "sail study run paper/iqn",
+    ),
+    Claim(
+        "the same on two games",
+        "in the above",
+        improvement("sail-iqn", "iqn", ("Frostbite", "Gravitar"), 10),
+        HERE,
+    ),
+    Claim(
+        "SAIL-IQN over AL-IQN, all games",
+        "positive, in a figure",
+        improvement("sail-iqn", "al-iqn", ALL, 200),
+        "sail study run paper/iqn",
+    ),
+    Claim("The scores of IQN, AL-IQN and SAIL-IQN, 16 games", "the second table", untested, "sail study run paper/iqn"),
+    Claim(
+        "Human-normalised medians: SAIL-IQN above Rainbow above IQN; SAIL-DQN above C51 above DQN",
+        "in a figure",
+        untested,
+        "sail study run paper/human-normalised",
+    ),
+    Claim(
+        "SAIL-IQN over RND-IQN, all games",
+        "average +72.2 %, median +28.2 %",
+        improvement("sail-iqn", "iqn+rnd", ALL, 200),
+        "sail study run paper/rnd",
+    ),
+    Claim(
+        "RND raises IQN on Montezuma's Revenge and Venture, but not its median (over hard-exploration games, it seems)",
+        "median -0.2 %",
+        untested,
+        "sail study run paper/rnd, and paper/iqn",
+    ),
+    Claim(
+        "Montezuma's Revenge, final and average score: SAIL-IQN; RND-IQN; IQN",
+        "833, 513; 161, 45; 0, 0",
+        untested,
+        "sail study run paper/rnd, and paper/iqn",
+    ),
+    Claim(
+        "Montezuma's Revenge: SAIL-IQN with RND and n = 3, as good as RND-Rainbow",
+        "5180",
+        untested,
+        "sail train atari:MontezumaRevenge --agent sail-iqn --rnd --n-step 3",
+    ),
+    Claim(
+        "Frames a second: IQN, SAIL-IQN, RND-IQN; SAIL more than twice as fast as RND",
+        "100, 95, 45",
+        untested,
+        "sail bench atari:Pong --agent iqn, sail-iqn, iqn --rnd",
+    ),
+    Claim(
+        "SAIL-DQN over AL-DQN without sticky actions, all games",
+        "average +222.6 %, median +11.7 % (caption); +231.6 %, +12.7 % (text)",
+        untested,
+        "sail study run paper/sticky",
+    ),
+    Claim(
+        "SAIL-DQN with more stickiness is still above DQN at 0.25",
+        "in a figure",
+        untested,
+        "sail study run paper/sticky",
+    ),
+    Claim(
+        "SAIL-DQN over strSIL-DQN, hard-exploration games",
+        "average +72.2 %, median +45.2 %",
+        improvement("sail-dqn", "strsil-dqn", HARD, 200),
+        "sail study run paper/strsil",
+    ),
+    Claim(
+        "the same on four of them",
+        "in the above",
+        improvement("sail-dqn", "strsil-dqn", FOUR, 10),
+        HERE,
+    ),
+    Claim(
+        "SAIL-IQN over strSIL-IQN, hard-exploration games",
+        "average +16.0 %, median +22.3 %",
+        improvement("sail-iqn", "strsil-iqn", HARD, 200),
+        "sail study run paper/strsil",
+    ),
+    Claim(
+        "Key-Door-Treasure: stale returns undervalue the key; SAIL's value of taking it is above strSIL's",
+        "a drawing, no number",
+        key_value(STALE, "kdt", ("sail-dqn", "strsil-dqn"), "env.slip=0.0", 300_000),
+        "sail study run paper/stale-returns",
+    ),
+]
+OWN = [
+    Claim(
+        f"{env}: more seeds of SAIL-DQN than of {other} take the treasure, halfway",
+        "-",
+        solved(STALE, env, ("sail-dqn", other), "env.slip=0.0", 150_000),
+        "sail study run paper/stale-returns",
+    )
+    for env in ("kdt", "apple-kdt")
+    for other in ("dqn", "al-dqn", "strsil-dqn", "munchausen-dqn")
+]
+"""Not the paper's: our own questions on the same ground."""
