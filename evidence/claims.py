@@ -142,21 +142,18 @@ def solved(file: str, env: str, agents: tuple[str, str], setting: str, step: int
     return ours
 
 
-def key_value(file: str, env: str, agents: tuple[str, str], setting: str, step: int) -> Measure:
-    """The share of seeds of two agents that prefer taking the key when they stand beside it."""
+def undervalued(file: str, env: str, agents: tuple[str, str], setting: str, step: int, optimum: float) -> Measure:
+    """Whether the first agent's value of taking the key is below the optimum's; the second one's stands beside it."""
 
     def ours(results: Path) -> Ours:
         here = _rows(results / file, env, setting, step)
         if not set(agents) <= here.keys():
             return Ours()
         a, b = (here[agent] for agent in agents)
-        number = "; ".join(
-            f"{r['agent']} {r['q_key']:.2f} ({r['q_key_10']:.2f} to {r['q_key_90']:.2f} in 8 of 10 seeds), "
-            f"the best there for {r['key_preferred']:.0%}"
-            for r in (a, b)
-        )
-        higher = a["q_key"] - b["q_key"]
-        return Ours(number, f"{step:,} steps", f"{a['seeds']} and {b['seeds']}", LEANS if higher > 0 else AGAINST)
+        values = [f"{r['agent']} {r['q_key']:.2f} ({r['q_key_10']:.2f} to {r['q_key_90']:.2f})" for r in (a, b)]
+        number = f"{'; '.join(values)}, 8 of 10 seeds in brackets; the optimum is {optimum:.2f}"
+        verdict = HOLDS if a["q_key_90"] < optimum else DOES_NOT if a["q_key_10"] > optimum else NO_DIFFERENCE
+        return Ours(number, f"{step:,} steps", f"{a['seeds']} and {b['seeds']}", verdict)
 
     return ours
 

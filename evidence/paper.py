@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evidence.claims import Measure, improvement, key_value, solved, untested
+from evidence.claims import Measure, improvement, solved, undervalued, untested
 from sail.games import GROUPS
 
 HARD, ALL = GROUPS["hard-exploration"], GROUPS["paper"]
@@ -137,9 +137,10 @@ CLAIMS = [
         "sail study run paper/strsil",
     ),
     Claim(
-        "Key-Door-Treasure: stale returns undervalue the key; SAIL's value of taking it is above strSIL's",
+        "Key-Door-Treasure: with strSIL stale returns undervalue taking the key",
         "a drawing, no number",
-        key_value(STALE, "kdt", ("sail-dqn", "strsil-dqn"), "env.slip=0.0", 300_000),
+        # The treasure comes 14 steps after the one that takes the key.
+        undervalued(STALE, "kdt", ("strsil-dqn", "sail-dqn"), "env.slip=0.0", 100_000, 0.99**14),
         "sail study run paper/stale-returns",
     ),
 ]
