@@ -93,7 +93,8 @@ def _stale_returns(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 
 def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
-    titles = {"train_success": "share of episodes that\nreach the treasure", "action_gap": "action gap"}
+    titles = {"reached_share": "seeds that have reached the treasure", "action_gap": "action gap"}
+    rows = [row | {"reached_share": row["reached"] / row["seeds"]} for row in rows]
     figure, panels = _panels(1, 2, f"thousand steps of {_seeds(rows)} seeds, nothing pays", None)
     for axes, (column, title) in zip(panels[0], titles.items(), strict=True):
         axes.set_title(title, fontsize=9)
