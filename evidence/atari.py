@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 
 from evidence import tables
+from evidence.runs import provenance, run_folders
+from sail.analysis.runs import flatten
 from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
 from sail.errors import BadInputError
@@ -62,19 +63,17 @@ def collect(study: Path, to: Path) -> list[str]:
 
 def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
     """Every seed of every Atari run in a folder, such as a study's, but for those that were set aside."""
-    for path in sorted(folder.rglob("config.yaml")):
-        if any(part.startswith(".") for part in path.relative_to(folder).parts):
-            continue
+    for path in run_folders(folder):
         try:
-            run = RunFolder(path.parent)
+            run = RunFolder(path)
         except BadInputError as error:
             if said is not None:
-                said.append(f"left out {path.parent}: {error}")
+                said.append(f"left out {path}: {error}")
             continue
         kind, _, game = run.config.env.name.partition(":")
         if kind != "atari":
             continue
-        source = yaml.safe_load(path.read_text()).get("provenance") or {}
+        source = provenance(path)
         about = {name: source.get(name) for name in ("command", "started", "commit", "hardware", "versions")}
         about["seconds"] = "of training so far, beside whatever else ran on the machine"
         about["mean_return"] = "of the training episodes that ended in the million frames before"
@@ -92,10 +91,10 @@ def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
 
 def label(config: Config) -> str:
     """The agent's name, with the preset that it has all numbers of, or with every setting that differs."""
-    own = _flat(config_to_tree(config))
+    own = _own_settings(config_to_tree(config))
     differing: list[dict[str, Any]] = []
     for preset in PRESETS:
-        usual = _flat(config_to_tree(make_config(config.env.name, config.agent_name, preset=preset)))
+        usual = _own_settings(config_to_tree(make_config(config.env.name, config.agent_name, preset=preset)))
         differing.append(
             {key: own.get(key) for key in sorted(own.keys() | usual.keys()) if own.get(key) != usual.get(key)}
         )
@@ -138,11 +137,7 @@ def _read(path: Path) -> Curve:
     return Curve(game, agent, int(seed), tables.read(path), tables.about(path))
 
 
-def _flat(tree: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """A tree of settings with dotted names, without what is aside."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        name = f"{above}{key}"
-        if name not in _ASIDE:
-            flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
-    return flat
+def _own_settings(tree: dict[str, Any]) -> dict[str, Any]:
+    """The settings by their dotted names, without what is aside."""
+    flat = flatten(tree)
+    return {name: value for name, value in flat.items() if not {name, name.partition(".")[0]} & _ASIDE}

@@ -11,6 +11,7 @@ import numpy as np
 import yaml
 
 from evidence import tables
+from evidence.runs import provenance, run_folders
 from sail.analysis.statistics import wilson
 from sail.jsonl import read_lines
 from sail.training.run_folder import RunFolder
@@ -22,7 +23,7 @@ SPREAD = ("q_key", "max_q_key", "q_treasure")  # of places, where an environment
 def collect(study: Path, to: Path) -> str:
     """Writes the CSV of a study's finished cells; says how many are not."""
     cells = study / "cells"
-    paths = [path.parent for path in sorted(cells.rglob("config.yaml")) if not _aside(path.relative_to(cells))]
+    paths = run_folders(cells)
     groups: dict[tuple[str, str], list[RunFolder]] = defaultdict(list)
     for path in paths:
         if (path / "DONE").is_file():
@@ -31,10 +32,10 @@ def collect(study: Path, to: Path) -> str:
     runs = [run for group in groups.values() for run in group]
     if not runs:
         raise SystemExit(f"No cell of {study} is done.")
-    sources = [_source(run) for run in runs]
+    sources = [provenance(run.path) for run in runs]
     about = {
         "study": yaml.safe_load((study / "study.yaml").read_text()).get("title", study.name),
-        "commands": "sail train with the agent, steps, seeds and settings of each row",
+        "command": f"{sources[0]['command']}; the others likewise, with the agent, seeds and settings of their rows",
         "hardware": _same([_hardware(source) for source in sources]),
         "versions": _same([source["versions"] for source in sources]),
         "seconds": "of training up to this step, all seeds together",
@@ -44,7 +45,7 @@ def collect(study: Path, to: Path) -> str:
     }
     rows = [row for (_, name), group in groups.items() for row in _rows(name, group)]
     tables.write(to, about, rows)
-    return f"{to}: {len(runs)} of {len(paths)} cells that have begun; the others are not done."
+    return f"{to}: {len(runs)} of {len(paths)} cells that have begun are done."
 
 
 def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
@@ -52,7 +53,7 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
     agent, *settings = name.split(",")
     of_run = [run.metrics() for run in runs]
     metrics = [row for rows in of_run for row in rows]
-    commit = _same([_source(run)["commit"] for run in runs])
+    commit = _same([provenance(run.path)["commit"] for run in runs])
     first = np.concatenate([_first_successes(run) for run in runs])
     for step in sorted({row["step"] for row in metrics}):
         here = [row for row in metrics if row["step"] == step]
@@ -105,19 +106,9 @@ def _mean(rows: list[dict[str, Any]], name: str) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def _source(run: RunFolder) -> dict[str, Any]:
-    source: dict[str, Any] = yaml.safe_load((run.path / "config.yaml").read_text())["provenance"]
-    return source
-
-
 def _hardware(source: dict[str, Any]) -> str:
     hardware = source["hardware"]
     return f"{hardware['cpu']}, {hardware['cores']} cores, {', '.join(hardware['devices'])}"
-
-
-def _aside(path: Path) -> bool:
-    """Whether a run was set aside, because it was damaged."""
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _same(values: list[Any]) -> str:

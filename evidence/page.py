@@ -49,9 +49,9 @@ def scores(results: Path) -> str:
     paper = paper_scores()["scores"]
     curves = atari.read_all(results / "atari")
     rows = [["game", "frames", *AGENTS, *(f"the paper's {agent}, 200M" for agent in AGENTS[:3])]]
+    at = {millions: atari.by_agent(curves, millions) for millions in (10, 40)}
     for game in GROUPS["hard-exploration"]:
-        for millions in (10, 40):
-            found = atari.by_agent(curves, millions)
+        for millions, found in at.items():
             own = [found.get(agent, {}).get(game) for agent in AGENTS]
             if any(seeds is not None for seeds in own):
                 ours = ["" if seeds is None else _score(seeds[:, -1]) for seeds in own]

@@ -18,6 +18,7 @@ from evidence import figures, gridworlds, tables  # noqa: E402
 
 SOURCE = {
     "commit": "c0ffee",
+    "command": "sail train kdt",
     "started": "2026-01-01",
     "versions": {"jax": "1"},
     "hardware": {"cpu": "a CPU", "cores": 2, "devices": ["cpu"]},
@@ -78,6 +79,7 @@ def test_a_study_is_summed_up(study: Path) -> None:
     assert first["action_gap"] is None
     assert (first["seconds"], second["seconds"], first["commit"]) == (15, 20, "beef; c0ffee")
     assert tables.about(to)["hardware"] == "a CPU, 2 cores, cpu"
+    assert tables.about(to)["command"].startswith("sail train kdt; the others")
 
 
 def test_nothing_done_is_said(tmp_path: Path) -> None:
