@@ -21,7 +21,14 @@ MILLION = 1_000_000
 LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "seconds")
 # What does not make it another agent: how long, which seed, and how the machine is used.
 _ASIDE = {"steps", "seed", "seeds", "checkpoint", "evaluation"}
-_ASIDE |= {"learning.num_envs", "learning.num_pools", "learning.max_block", "env.threads", "env.give_way"}
+_ASIDE |= {
+    "learning.num_envs",
+    "learning.num_pools",
+    "learning.max_block",
+    "env.threads",
+    "env.processes",
+    "env.give_way",
+}
 
 
 class Curve(NamedTuple):

@@ -11,7 +11,16 @@ import numpy as np
 
 from sail.analysis.runs import LeftOut, Run, SeedCurve
 
-NOT_TOLD_APART = {"seed", "seeds", "steps", "env.name", "env.give_way", "env.threads", "learning.num_pools"}
+NOT_TOLD_APART = {
+    "seed",
+    "seeds",
+    "steps",
+    "env.name",
+    "env.give_way",
+    "env.processes",
+    "env.threads",
+    "learning.num_pools",
+}
 """Settings that do not make another experiment: how long, how often, and how a machine goes about it."""
 NOT_TOLD_APART_SECTIONS = ("checkpoint.", "evaluation.")
 

@@ -24,6 +24,7 @@ from sail.games import GAMES
 
 if TYPE_CHECKING:
     from sail.envs.base import JaxEnv
+    from sail.envs.crew import Crew
     from sail.envs.host import HostEnv
 
 SETTINGS: dict[str, type[Any]] = {
@@ -107,3 +108,21 @@ def make_host(settings: HostEnvSettings, num_envs: int) -> HostEnv:
     from sail.envs.gym import GymEnv
 
     return GymEnv(settings, num_envs)
+
+
+def make_pools(settings: HostEnvSettings, num_pools: int, num_envs: int) -> tuple[list[HostEnv], Crew | None]:
+    """Pools of `num_envs` environments each, and the processes that play in them if they have any of their own."""
+    if isinstance(settings, AtariSettings) and settings.processes:
+        from sail.envs.crew import Crew
+
+        crew = Crew(settings, num_pools, num_envs)
+        return list(crew.pools), crew
+    pools: list[HostEnv] = []
+    try:
+        for _ in range(num_pools):
+            pools.append(make_host(settings, num_envs))
+    except BaseException:
+        for pool in pools:
+            pool.close()
+        raise
+    return pools, None

@@ -69,12 +69,15 @@ class AtariEnv:
         self._at_work = False
 
     def reset(self, seed: int) -> None:
-        """Begins an episode everywhere; the games get seeds of their own, far from those of other runs."""
+        """Begins an episode everywhere."""
+        self.reset_each(seeds_of_games(seed, self.num_envs))
+
+    def reset_each(self, seeds: Rows1D) -> None:
+        """Begins an episode everywhere, with a seed for each game."""
         if self._at_work:
             raise RuntimeError(f"{self.name} cannot be reset while its emulators are at work.")
-        seeds = np.random.SeedSequence(seed).generate_state(self.num_envs) % 2**31
         self._begins[:] = True
-        self._first = self._env.reset(seed=seeds.astype(np.int64))
+        self._first = self._env.reset(seed=seeds)
 
     def recv(self) -> Rows:
         """Waits until every game has answered."""
@@ -105,3 +108,8 @@ class AtariEnv:
         if self._env is not None and self._at_work:
             self._env.recv()
         self._env, self._first, self._at_work = None, None, False
+
+
+def seeds_of_games(seed: int, num_envs: int) -> Rows1D:
+    """A seed for each game of a pool, far from those of other pools and runs."""
+    return (np.random.SeedSequence(seed).generate_state(num_envs) % 2**31).astype(np.int64)

@@ -38,6 +38,8 @@ class AtariSettings:
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
     """Emulator threads of each pool; 0 for as many as there are cores."""
+    processes: Annotated[Int, Field(ge=0, le=1024)] = 0
+    """Processes that the games of all pools are spread over; 0 for threads of this process."""
     give_way: bool = cores() >= MANY_CORES
     """Emulator threads leave a core at once to whatever else wants it (Linux's idle class): a learner on a GPU is not
     kept waiting, but beside other work on the same cores training is slow. By default so on 8 cores and more."""

@@ -70,15 +70,11 @@ class Pools:
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators]] = []
         self._turn = np.zeros(config.seeds, np.int64)
-        try:
-            for seed in range(config.seed, config.seed + config.seeds):
-                self._pools.append([])
-                for begin in np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31:
-                    env = envs.make_host(config.host_env, self._each)
-                    self._pools[-1].append(Emulators(env, int(begin)))
-        except BaseException:
-            self.close()
-            raise
+        pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
+        waiting = iter(pools)
+        for seed in range(config.seed, config.seed + config.seeds):
+            begins = np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31
+            self._pools.append([Emulators(next(waiting), int(begin)) for begin in begins])
 
     def rows(self, seeds: Any) -> tuple[list[Emulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
@@ -94,6 +90,8 @@ class Pools:
         """Ends them all."""
         for pool in [pool for pools in self._pools for pool in pools]:
             pool.close()
+        if self._crew is not None:
+            self._crew.close()
 
 
 def together(answers: list[Rows | None]) -> Rows:

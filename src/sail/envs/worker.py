@@ -1,0 +1,92 @@
+"""A process that plays some games of every pool. `sail.envs.crew` starts it, as `python -m sail.envs.worker JSON`.
+
+It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
+crew be gone, even by kill -9, its pipe is closed and this process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+from typing import Any
+
+import numpy as np
+
+from sail.envs.atari import SCREEN, AtariEnv
+from sail.envs.atari_settings import AtariSettings
+
+COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "observation": (np.uint8, (SCREEN, SCREEN)),
+    "seed": (np.int64, ()),
+    "action": (np.int32, ()),
+    "reward": (np.float32, ()),
+    **dict.fromkeys(("terminated", "truncated", "stepped", "begins"), (np.bool_, ())),
+}
+ANSWERS = tuple(name for name in COLUMNS if name not in ("seed", "action"))
+ORDER = struct.Struct("<cH")  # what to do, and for which pool
+RESET, STEP = b"r", b"s"
+DONE, FAILED = b".", b"!"
+
+Table = dict[str, Any]
+
+
+def tables(sizes: list[int], memory: Any = None) -> tuple[list[Table], int]:
+    """A table for each pool of so many games, in shared memory, and the bytes they take: without memory, only those."""
+    found: list[Table] = []
+    begin = 0
+    for size in sizes:
+        table: Table = {}
+        for name, (dtype, shape) in COLUMNS.items():
+            length = size * int(np.prod(shape)) * np.dtype(dtype).itemsize
+            if memory is not None:
+                table[name] = np.frombuffer(memory, dtype, length // np.dtype(dtype).itemsize, begin).reshape(
+                    size, *shape
+                )
+            begin += -(-length // 64) * 64
+        found.append(table)
+    return found, begin
+
+
+def serve(part: slice, pools: list[Table], settings: AtariSettings, orders: int, done: list[int]) -> None:
+    """Does as it is told until there is nobody to tell it. `part` are the rows of every pool that are its own."""
+    own = [{name: column[part] for name, column in table.items()} for table in pools]
+    games = [AtariEnv(settings, len(table["action"])) for table in own]
+    while order := os.read(orders, ORDER.size):
+        what, pool = ORDER.unpack(order)
+        table, env = own[pool], games[pool]
+        if what == RESET:
+            env.reset_each(table["seed"])
+        else:
+            env.send(table["action"])
+        rows = env.recv()
+        for name in ANSWERS:
+            table[name][:] = getattr(rows, name)
+        os.write(done[pool], DONE)
+
+
+def main() -> None:
+    """What the crew says as JSON: settings, sizes of pools, its rows of each, and numbers of open files."""
+    told = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then closes its pipes
+    if told["give_way"] and hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(PermissionError):  # some containers forbid it
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    _, length = tables(told["sizes"])
+    pools, _ = tables(told["sizes"], mmap.mmap(told["memory"], length))
+    try:
+        serve(slice(*told["part"]), pools, AtariSettings(**told["settings"]), told["orders"], told["done"])
+    except BaseException as error:
+        reason = f"{type(error).__name__}: {error}".encode()[:400]
+        for pipe in told["done"]:
+            with contextlib.suppress(OSError):
+                os.write(pipe, FAILED + reason)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
