@@ -71,7 +71,14 @@ def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
                 axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
                 (dot,) = axes.plot(at, point["mean"], "o", ms=3, color=colour)
                 named.setdefault(f"{agent}, Dopamine's", dot)
-    figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=5, frameon=False, fontsize=8)
+    figure.legend(
+        named.values(),
+        named.keys(),
+        loc="outside upper center",
+        ncols=2 if figure.get_figwidth() < 6 else 4,
+        frameon=False,
+        fontsize=8,
+    )
     return figure
 
 
