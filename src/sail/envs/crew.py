@@ -81,7 +81,8 @@ class Crew:
             process = subprocess.Popen(
                 [sys.executable, "-m", "sail.envs.worker", json.dumps(told)],
                 pass_fds=(self._memory.fileno(), orders_in, *writing),
-                env={**os.environ, "PYTHONPATH": path},
+                # One thread each: numpy's own would be as many as there are cores, in every process.
+                env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 stdin=subprocess.DEVNULL,
             )
         finally:
