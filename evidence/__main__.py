@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evidence import atari, dopamine, figures, gridworlds, page, tables
+from evidence import atari, dopamine, figures, gridworlds, page, report, tables
 
 
 def _figures(options: argparse.Namespace) -> None:
     print(*figures.draw_all(options.results, options.to), sep="\n")
     page.write(options.page, options.results)
+    report.write(options.page.with_suffix(".html"), options.page)
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
     points.add_argument("folder", type=Path, help="Dopamine's files, pong.json and so on")
     points.add_argument("--to", type=Path, default=tables.RESULTS / "atari" / "published.csv")
     points.set_defaults(run=lambda options: dopamine.excerpt(options.folder, options.to))
-    draw = commands.add_parser("figures", help="draw every figure, and bring the page up to date, from the CSV files")
+    draw = commands.add_parser("figures", help="draw every figure, and bring the pages up to date, from the CSV files")
     draw.add_argument("--results", type=Path, default=tables.RESULTS, help="where those are (default: results/)")
     draw.add_argument("--to", type=Path, default=tables.ROOT / "docs" / "images" / "results", help="where pictures go")
     draw.add_argument("--page", type=Path, default=tables.ROOT / "docs" / "results.md")
