@@ -1,11 +1,16 @@
 """A crew of processes plays what threads play, bit for bit, and nothing of it outlives the run."""
 
+import errno
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,13 +19,17 @@ import pytest
 import sail
 from sail.envs import make_pools
 from sail.envs.atari_settings import AtariSettings
-from sail.envs.crew import Crew
+from sail.envs.crew import Crew, _environment
+from sail.envs.worker import STEP
 from sail.errors import BadInputError, TrainingError
+from sail.training.emulators import Pools
 from sail.training.host import HostProgram
+from sail.training.run_folder import RunFolder
 
 pytest.importorskip("ale_py")
 
-PONG = AtariSettings(name="atari:Pong", processes=2, give_way=False, time_limit=20)  # episodes end, and begin again
+PONG = AtariSettings(name="atari:Pong", processes=2, give_way=False, time_limit=20)
+BREAKOUT = AtariSettings(name="atari:Breakout", give_way=False, time_limit=60, noop_max=30, life_loss_ends=True)
 
 
 @pytest.fixture
@@ -75,13 +84,13 @@ def played(settings: AtariSettings, num_pools: int, num_envs: int, steps: int):
             crew.close()
 
 
-@pytest.mark.parametrize(
-    "processes", [1, 3, 9]
-)  # of 4 games: all in one, in uneven parts, and more processes than games
+# Of 4 games: all in one process, in uneven parts, and in fewer processes than were asked for.
+@pytest.mark.parametrize("processes", [1, 3, 9])
 def test_processes_play_what_threads_play(processes: int) -> None:
-    expected = played(replace(PONG, processes=0), num_pools=2, num_envs=4, steps=50)
-    rows = played(replace(PONG, processes=processes), num_pools=2, num_envs=4, steps=50)
-    assert sum(one.truncated.sum() for one in expected) >= 2 * 4 * 2
+    expected = played(BREAKOUT, num_pools=2, num_envs=4, steps=100)
+    rows = played(replace(BREAKOUT, processes=processes), num_pools=2, num_envs=4, steps=100)
+    for column in ("reward", "terminated", "truncated", "begins"):
+        assert sum(np.count_nonzero(getattr(one, column)) for one in expected) >= 2
     assert len({one.observation.tobytes() for one in expected}) > 50
     assert len(rows) == len(expected)
     for one, other in zip(rows, expected, strict=True):
@@ -139,30 +148,83 @@ def test_an_action_outside_the_set_is_refused(make_crew) -> None:
         pool.send(np.array([0, 6]))
 
 
-def test_a_process_that_is_killed_stops_the_run_with_its_exit_code(make_crew) -> None:
+@pytest.mark.parametrize("waiting", [False, True], ids=["between steps", "while it is waited for"])
+def test_a_process_that_is_killed_stops_the_run_with_its_exit_code(make_crew, waiting: bool) -> None:
     crew = make_crew()
     pool = crew.pools[0]
     pool.reset(0)
     pool.recv()
-    crew._processes[1].kill()
-    crew._processes[1].wait()
+    if waiting:
+        os.kill(crew._processes[1].pid, signal.SIGSTOP)
+        pool.send(np.zeros(2, int))
+        threading.Timer(0.3, crew._processes[1].kill).start()
+    else:
+        crew._processes[1].kill()
+        crew._processes[1].wait()
+        pool.send(np.zeros(2, int))
     with pytest.raises(
         TrainingError, match="atari:Pong failed: a process of its emulators has ended with exit code -9"
     ):
-        pool.send(np.zeros(2, int))
         pool.recv()
 
 
-def test_what_goes_wrong_in_a_process_is_told(make_crew) -> None:
+def test_what_goes_wrong_in_a_process_is_told_to_every_pool(make_crew, capfd: Any) -> None:
+    one, other = make_crew(num_pools=2).pools
+    for pool in (one, other):
+        pool.reset(0)
+        pool.recv()
+    one._table["action"][:] = 17  # past the check on this side
+    one._tell(STEP)
+    with pytest.raises(TrainingError, match=r"atari:Pong failed: BadInputError: .*not 17"):
+        one.recv()
+    one._crew._processes[0].wait()
+    other.send(np.zeros(2, int))
+    with pytest.raises(TrainingError, match=r"atari:Pong failed: BadInputError: .*not 17"):
+        other.recv()
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_a_pool_at_work_cannot_be_reset(make_crew) -> None:
     pool = make_crew().pools[0]
     pool.reset(0)
-    pool.recv()
-    pool.send(np.zeros(2, int))
-    pool.recv()
-    pool._table["action"][:] = 17  # past the check on this side
-    pool._crew.order(b"s", 0)
-    with pytest.raises(TrainingError, match=r"atari:Pong failed: BadInputError: .*not 17"):
-        pool.recv()
+    with pytest.raises(RuntimeError, match="at work"):
+        pool.reset(1)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about files")
+def test_more_processes_than_there_can_be_files_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, made = os.pipe, 0
+
+    def pipe() -> tuple[int, int]:
+        nonlocal made
+        made += 1
+        if made > 9:  # in the midst of the third process
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return make()
+
+    gc.collect()  # files of crews before this one
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pipe", pipe)
+        patched.setattr(subprocess.Popen, "__init__", _started_without_a_pipe(make))
+        with pytest.raises(
+            BadInputError, match=r"env\.processes 4 cannot be had here, with 3 pools: Too many open files"
+        ):
+            Crew(replace(PONG, processes=4), 3, 4)
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def _started_without_a_pipe(make: Any) -> Any:
+    """Popen has a pipe of its own, which is not what the test is about."""
+    init = subprocess.Popen.__init__
+
+    def start(*args: Any, **kwargs: Any) -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(os, "pipe", make)
+            init(*args, **kwargs)
+
+    return start
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")
@@ -192,20 +254,62 @@ def test_processes_end_with_a_run_that_is_killed() -> None:
     assert until(lambda: not any(alive(pid) for pid in pids))
 
 
-def test_ctrl_c_is_left_to_the_run(make_crew) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_what_stops_a_run_is_left_to_the_run(make_crew, number: signal.Signals) -> None:
     crew = make_crew()
+    for process in crew._processes:
+        process.send_signal(number)  # at once, while they start
     pool = crew.pools[0]
     pool.reset(0)
-    pool.recv()
+    assert pool.recv().begins.all()
     for process in crew._processes:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
     pool.send(np.zeros(2, int))
     assert pool.recv().stepped.all()
 
 
-def test_processes_need_not_find_sail_where_they_are(make_crew, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_processes_find_sail_where_this_one_did_and_nothing_else(make_crew, monkeypatch: Any, tmp_path: Path) -> None:
+    (tmp_path / "random.py").write_text("raise ImportError('not this one')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert _environment()["PYTHONPATH"] == str(Path(sail.__file__).parents[1])
     pool = make_crew().pools[0]
     pool.reset(0)
     assert pool.recv().begins.all()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")
+def test_processes_that_hang_do_not_keep_a_run_from_closing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sail.training.emulators.CLOSING_SECONDS", 0.5)
+    monkeypatch.setattr("sail.envs.crew.PATIENCE_SECONDS", 0.2)
+    settings = {"env": {"processes": 2, "time_limit": 20}, "learning": {"num_envs": 8, "num_pools": 4}}
+    pools = Pools(sail.make_config("atari:Pong", "dqn", settings), 0)
+    asked, _ = pools.rows(np.arange(1))
+    assert pools._crew is not None
+    pids = [process.pid for process in pools._crew._processes]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    asked[0].act(np.zeros(2, int))
+    pools.close()
+    assert not any(alive(pid) for pid in pids)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")
+def test_a_run_that_cannot_begin_leaves_no_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun: list[Crew] = []
+    order = Crew.order
+
+    def noticed(crew: Crew, what: bytes, pool: int) -> None:
+        begun.append(crew)
+        order(crew, what, pool)
+
+    def no_folder(*arguments: Any) -> None:
+        raise BadInputError("no folder")
+
+    monkeypatch.setattr(Crew, "order", noticed)
+    monkeypatch.setattr(RunFolder, "create", no_folder)
+    settings = {"env": {"processes": 1}, "agent": {"network": "mlp", "hidden": (4,)}, "replay": {"capacity": 200}}
+    config = sail.make_config("atari:Pong", "dqn", {**settings, "learning": {"num_envs": 2, "batch_size": 2}})
+    with pytest.raises(BadInputError, match="no folder"):
+        sail.train_config(config, out=tmp_path / "run")
+    assert begun and not alive(begun[0]._processes[0].pid)

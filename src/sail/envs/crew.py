@@ -8,16 +8,19 @@ some games of every pool, so that all cores work on whichever pool is due. The g
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import mmap
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from io import FileIO
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -38,91 +41,99 @@ class Crew:
         """`num_envs` games in each pool."""
         if os.name != "posix":
             raise BadInputError("env.processes needs Linux or macOS: leave it at 0.")
-        sizes = [num_envs] * num_pools
-        _, length = tables(sizes)
         self._name = settings.name
-        self._memory = _unnamed_file()
-        self._memory.truncate(length)
-        shared, _ = tables(sizes, mmap.mmap(self._memory.fileno(), length))
-        single = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
-        shown = AtariEnv(AtariSettings(**single), 1)  # only to be asked for its actions
-        shown.close()
-        number = min(settings.processes, num_envs)
-        bounds = [num_envs * i // number for i in range(number + 1)]
         self._processes: list[subprocess.Popen[bytes]] = []
         self._orders: list[FileIO] = []
         self._answers: list[list[FileIO]] = []  # [process][pool]
+        single = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
+        one = AtariEnv(AtariSettings(**single), 1)  # only to be asked for its actions
+        one.close()
+        sizes = [num_envs] * num_pools
+        number = min(settings.processes, num_envs)
+        bounds = [num_envs * i // number for i in range(number + 1)]
         try:
-            for part in pairwise(bounds):
-                self._start(single, settings.give_way, sizes, part)
+            with _unnamed_file() as memory:
+                _, length = tables(sizes)
+                memory.truncate(length)
+                shared, _ = tables(sizes, mmap.mmap(memory.fileno(), length))
+                for part in pairwise(bounds):
+                    told = {"settings": single, "give_way": settings.give_way, "sizes": sizes, "part": part}
+                    self._start(told, memory.fileno())
+        except OSError as error:
+            self.close()
+            raise BadInputError(
+                f"env.processes {settings.processes} cannot be had here, with {num_pools} pools: {error.strerror}."
+            ) from error
         except BaseException:
             self.close()
             raise
-        self.pools = [CrewPool(self, shown, i, table) for i, table in enumerate(shared)]
+        self.pools = [CrewPool(self, one, i, table) for i, table in enumerate(shared)]
 
-    def _start(self, settings: dict[str, Any], give_way: bool, sizes: list[int], part: tuple[int, int]) -> None:
-        orders_in, orders = os.pipe()
-        self._orders.append(FileIO(orders, "wb"))
-        pipes = [os.pipe() for _ in sizes]
-        self._answers.append([FileIO(reading, "rb") for reading, _ in pipes])
-        writing = [end for _, end in pipes]
-        told = {
-            "settings": settings,
-            "give_way": give_way,
-            "sizes": sizes,
-            "part": part,
-            "memory": self._memory.fileno(),
-            "orders": orders_in,
-            "done": writing,
-        }
-        here = str(Path(__file__).parents[2])
-        path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    def _start(self, told: dict[str, Any], memory: int) -> None:
+        """One process more."""
+        theirs: list[FileIO] = []
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "sail.envs.worker", json.dumps(told)],
-                pass_fds=(self._memory.fileno(), orders_in, *writing),
-                # One thread each: numpy's own would be as many as there are cores, in every process.
-                env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                stdin=subprocess.DEVNULL,
-            )
+            orders_in, orders = _pipe()
+            theirs.append(orders_in)
+            self._orders.append(orders)
+            self._answers.append([])
+            for _ in told["sizes"]:
+                answers, answers_in = _pipe()
+                self._answers[-1].append(answers)
+                theirs.append(answers_in)
+            numbers = [file.fileno() for file in theirs]
+            told = {**told, "memory": memory, "orders": numbers[0], "done": numbers[1:]}
+            # Whoever wants the run to stop tells the run, and the processes end when it closes their pipes. So they are
+            # started deaf to what goes to the whole group: Ctrl-C, a terminal that is closed, a scheduler's request.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "sail.envs.worker", json.dumps(told)],
+                    pass_fds=(memory, *numbers),
+                    env=_environment(),
+                    stdin=subprocess.DEVNULL,
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         finally:
-            for end in (orders_in, *writing):
-                os.close(end)  # or a process that dies would not be noticed
+            for file in theirs:
+                file.close()  # or a process that dies would not be noticed
         self._processes.append(process)
 
     def order(self, what: bytes, pool: int) -> None:
         """Tells every process to do something with its games of a pool."""
         order = ORDER.pack(what, pool)
-        for number, orders in enumerate(self._orders):
-            try:
+        for orders in self._orders:
+            with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
                 orders.write(order)
-            except BrokenPipeError:
-                self._fail(number, b"")
 
     def wait(self, pool: int) -> None:
         """Waits until every process has answered for a pool."""
         for number, answers in enumerate(self._answers):
             if (answer := answers[pool].read(1)) != DONE:
-                self._fail(number, answers[pool].read(400) if answer else b"")
+                reason = answers[pool].read(400) if answer else None
+                raise TrainingError(f"{self._name} failed: {self._why(number, reason)}")
 
-    def _fail(self, number: int, reason: bytes | None) -> NoReturn:
-        why = (reason or b"").decode(errors="replace")
-        if not why:
-            why = "a process of its emulators has ended"
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                why += f" with exit code {self._processes[number].wait(PATIENCE_SECONDS)}"
-        raise TrainingError(f"{self._name} failed: {why}")
+    def _why(self, number: int, reason: bytes | None) -> str:
+        if reason:
+            return reason.decode(errors="replace")
+        why = "a process of its emulators has ended"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._processes[number].wait(PATIENCE_SECONDS)
+            why += f" with exit code {code}" + (" (out of memory?)" if code == -signal.SIGKILL else "")
+        return why
 
     def close(self) -> None:
-        """Ends all processes, also one that hangs."""
+        """Ends all processes, also those that hang."""
         for orders in self._orders:
             orders.close()
+        end = time.monotonic() + PATIENCE_SECONDS
         for process in self._processes:
-            try:
-                process.wait(PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(end - time.monotonic(), 0.01))
+        for process in self._processes:
+            process.kill()  # nothing, where it has ended
+            process.wait()
 
 
 class CrewPool:
@@ -139,21 +150,29 @@ class CrewPool:
         self.num_envs = len(table["action"])
         self._crew, self._index, self._table = crew, index, table
         self._order = np.arange(self.num_envs, dtype=np.int32)
+        self._at_work = False
 
     def reset(self, seed: int) -> None:
         """Begins an episode everywhere."""
+        if self._at_work:
+            raise RuntimeError(f"{self.name} cannot be reset while its emulators are at work.")
         self._table["seed"][:] = seeds_of_games(seed, self.num_envs)
-        self._crew.order(RESET, self._index)
+        self._tell(RESET)
 
     def recv(self) -> Rows:
         """Waits until every game has answered. The rows are copies: the next `send` has the table written again."""
         self._crew.wait(self._index)
+        self._at_work = False
         return Rows(self._order, **{name: self._table[name].copy() for name in ANSWERS})
 
     def send(self, actions: Rows1D) -> None:
         """The actions for the rows of the last `recv`."""
         self._table["action"][:] = checked_actions(self, actions)
-        self._crew.order(STEP, self._index)
+        self._tell(STEP)
+
+    def _tell(self, what: bytes) -> None:
+        self._at_work = True
+        self._crew.order(what, self._index)
 
     def close(self) -> None:
         """Nothing: the processes are the crew's."""
@@ -162,5 +181,27 @@ class CrewPool:
 def _unnamed_file() -> Any:
     """Memory that processes can share and that is gone with the last of them, whatever ends them."""
     if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("sail"), "wb+")
+        return os.fdopen(_above_standard(os.memfd_create("sail")), "wb+")
     return tempfile.TemporaryFile()
+
+
+def _pipe() -> tuple[FileIO, FileIO]:
+    """The end to read from, and the one to write to."""
+    reading, writing = map(_above_standard, os.pipe())
+    return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _above_standard(number: int) -> int:
+    """The same file under a number that is none of standard input, output and error, should those be closed here."""
+    if number > 2:
+        return number
+    moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(number)
+    return moved
+
+
+def _environment() -> dict[str, str]:
+    """Where to find sail, and one thread for numpy: it would have as many as there are cores, in every process."""
+    here = str(Path(__file__).parents[2])
+    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

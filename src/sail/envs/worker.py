@@ -1,7 +1,7 @@
 """A process that plays some games of every pool. `sail.envs.crew` starts it, as `python -m sail.envs.worker JSON`.
 
 It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
-crew be gone, even by kill -9, its pipe is closed and this process ends.
+crew be gone, even by kill -9, its pipe is closed and this process ends. Other signals it does not get.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import contextlib
 import json
 import mmap
 import os
-import signal
 import struct
 import sys
+import traceback
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,6 @@ def serve(part: slice, pools: list[Table], settings: AtariSettings, orders: int,
 def main() -> None:
     """What the crew says as JSON: settings, sizes of pools, its rows of each, and numbers of open files."""
     told = json.loads(sys.argv[1])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which then closes its pipes
     if told["give_way"] and hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(PermissionError):  # some containers forbid it
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
@@ -81,6 +80,7 @@ def main() -> None:
     try:
         serve(slice(*told["part"]), pools, AtariSettings(**told["settings"]), told["orders"], told["done"])
     except BaseException as error:
+        traceback.print_exc()
         reason = f"{type(error).__name__}: {error}".encode()[:400]
         for pipe in told["done"]:
             with contextlib.suppress(OSError):

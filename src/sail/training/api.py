@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +60,14 @@ def train_config(
     path = check_new(out if out is not None else _free_folder(config))
     set_up_jax(config.seeds)
     began = time.monotonic()
-    with _explained():
+    with _explained(), ExitStack() as if_it_fails:
         program = make_program(config)
+        if_it_fails.callback(program.close)
         # Waited for, so that what does not fit into memory fails before there is a folder.
         state = jax.block_until_ready(program.init())
         start = Start(program, state, Phase(config, 0), seconds=time.monotonic() - began)
-    run = RunFolder.create(path, config, provenance())
+        run = RunFolder.create(path, config, provenance())
+        if_it_fails.pop_all()
     return _train(run, lambda: start, reporter or Silent())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from sail.errors import SailError, TrainingError
 
 PATIENCE_SECONDS = 300.0
 """How long an environment may take over one step before it counts as hanging."""
+CLOSING_SECONDS = 10.0
+"""How long all pools together may take to end."""
 
 
 class Emulators:
@@ -45,10 +48,18 @@ class Emulators:
         """The actions for the last rows, or what gives them: then the thread waits for them, and nobody else."""
         self._actions.put(actions)
 
-    def close(self) -> None:
-        """Ends the thread and the environments; one that hangs is left behind."""
+    def end(self) -> None:
+        """Has the thread end, with its environments."""
         self._actions.put(None)
-        self._thread.join(timeout=10.0)
+
+    def join(self, seconds: float) -> None:
+        """Waits for that; one that hangs is left behind."""
+        self._thread.join(timeout=seconds)
+
+    def close(self) -> None:
+        """Both."""
+        self.end()
+        self.join(CLOSING_SECONDS)
 
     def _serve(self, seed: int) -> None:
         try:
@@ -72,9 +83,14 @@ class Pools:
         self._turn = np.zeros(config.seeds, np.int64)
         pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
         waiting = iter(pools)
-        for seed in range(config.seed, config.seed + config.seeds):
-            begins = np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31
-            self._pools.append([Emulators(next(waiting), int(begin)) for begin in begins])
+        try:
+            for seed in range(config.seed, config.seed + config.seeds):
+                self._pools.append([])
+                for begin in np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31:
+                    self._pools[-1].append(Emulators(next(waiting), int(begin)))
+        except BaseException:
+            self.close()
+            raise
 
     def rows(self, seeds: Any) -> tuple[list[Emulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
@@ -88,8 +104,12 @@ class Pools:
 
     def close(self) -> None:
         """Ends them all."""
-        for pool in [pool for pools in self._pools for pool in pools]:
-            pool.close()
+        pools = [pool for pools in self._pools for pool in pools]
+        for pool in pools:
+            pool.end()
+        end = time.monotonic() + CLOSING_SECONDS
+        for pool in pools:
+            pool.join(max(end - time.monotonic(), 0.01))
         if self._crew is not None:
             self._crew.close()
 

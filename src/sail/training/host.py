@@ -66,8 +66,9 @@ class HostProgram:
 
     def init(self) -> HostState:
         """All seeds at step 0, and the emulators begun."""
+        state = self._with_empty_ring(self.device.init())  # first: if it does not fit, nothing was started
         self._start(0)
-        return self._with_empty_ring(self.device.init())
+        return state
 
     def params(self, state: HostState) -> Params:
         """The networks [seeds, ...]."""
@@ -165,13 +166,7 @@ class HostProgram:
         return sum(frames.frames.nbytes for frames in self._host_frames)
 
     def evaluate(
-        self,
-        params: Params,
-        step: int,
-        *,
-        epsilon: float,
-        episodes: int | None = None,
-        steps: int | None = None,
+        self, params: Params, step: int, *, epsilon: float, episodes: int | None = None, steps: int | None = None
     ) -> list[Scores]:
         """Plays in environments of its own, one seed after the other."""
         scores = []
