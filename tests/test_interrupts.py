@@ -15,6 +15,14 @@ def ask(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
+@pytest.fixture(autouse=True)
+def with_a_terminal():
+    """Whatever these tests are started with, such as nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_is_heard_once_and_handlers_come_back(number: int) -> None:
     before, heard = signal.getsignal(number), []
