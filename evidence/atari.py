@@ -10,6 +10,7 @@ import numpy as np
 
 from evidence import tables
 from evidence.runs import provenance, run_folders
+from sail.analysis.groups import tells_apart
 from sail.analysis.runs import flatten
 from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
@@ -19,16 +20,8 @@ from sail.training.run_folder import RunFolder
 
 MILLION = 1_000_000
 LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "seconds")
-# What does not make it another agent: how long, which seed, and how the machine is used.
-_ASIDE = {"steps", "seed", "seeds", "checkpoint", "evaluation"}
-_ASIDE |= {
-    "learning.num_envs",
-    "learning.num_pools",
-    "learning.max_block",
-    "env.threads",
-    "env.processes",
-    "env.give_way",
-}
+_ASIDE = {"learning.num_envs", "learning.max_block"}
+"""What does not make it another agent here, beside what never does. The number of emulators stands in every file."""
 
 
 class Curve(NamedTuple):
@@ -146,5 +139,4 @@ def _read(path: Path) -> Curve:
 
 def _own_settings(tree: dict[str, Any]) -> dict[str, Any]:
     """The settings by their dotted names, without what is aside."""
-    flat = flatten(tree)
-    return {name: value for name, value in flat.items() if not {name, name.partition(".")[0]} & _ASIDE}
+    return {name: value for name, value in flatten(tree).items() if tells_apart(name) and name not in _ASIDE}

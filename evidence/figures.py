@@ -71,14 +71,7 @@ def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
                 axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
                 (dot,) = axes.plot(at, point["mean"], "o", ms=3, color=colour)
                 named.setdefault(f"{agent}, Dopamine's", dot)
-    figure.legend(
-        named.values(),
-        named.keys(),
-        loc="outside upper center",
-        ncols=2 if figure.get_figwidth() < 6 else 4,
-        frameon=False,
-        fontsize=8,
-    )
+    _legend(figure, named, 2 if figure.get_figwidth() < 6 else 4)
     return figure
 
 
@@ -95,7 +88,7 @@ def _stale_returns(rows: Rows) -> Iterable[tuple[str, Figure]]:
                 axes = panels[i][j]
                 axes.set_title(f"{env}, slip {slip.split('=')[1]}", fontsize=9)
                 _lines(axes, [row for row in rows if (row["env"], row["settings"]) == (env, slip)], column)
-        _legend(figure, panels)
+        _agents_legend(figure, panels)
         yield name, figure
 
 
@@ -106,7 +99,7 @@ def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
     for axes, (column, title) in zip(panels[0], titles.items(), strict=True):
         axes.set_title(title, fontsize=9)
         _lines(axes, rows, column)
-    _legend(figure, panels)
+    _agents_legend(figure, panels)
     yield "kdt_no_reward", figure
 
 
@@ -125,7 +118,7 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
             _lines(axes, [row for row in rows if row["settings"] == setting], column)
         for axes in flat[len(settings) :]:
             axes.set_visible(False)
-        _legend(figure, panels)
+        _agents_legend(figure, panels)
         yield name, figure
 
 
@@ -137,7 +130,7 @@ def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
         found = sorted(sized, key=lambda pair: pair[0])
         sizes = [size for size, _ in found]
         panels[0][0].plot(sizes, [row["share"] for _, row in found], "o-", color=COLOURS.get(agent, OTHER), label=agent)
-    _legend(figure, panels)
+    _agents_legend(figure, panels)
     yield "deep_sea_sizes", figure
 
 
@@ -168,17 +161,14 @@ def _lines(axes: Any, rows: Rows, column: str) -> None:
             )
 
 
-def _legend(figure: Figure, panels: Any) -> None:
+def _agents_legend(figure: Figure, panels: Any) -> None:
     named = {name: line for axes in panels.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
     labels = sorted(named, key=lambda agent: list(COLOURS).index(agent) if agent in COLOURS else len(COLOURS))
-    figure.legend(
-        [named[label] for label in labels],
-        labels,
-        loc="outside upper center",
-        ncols=len(labels),
-        frameon=False,
-        fontsize=8,
-    )
+    _legend(figure, {label: named[label] for label in labels}, len(labels))
+
+
+def _legend(figure: Figure, named: dict[str, Any], across: int) -> None:
+    figure.legend(named.values(), named.keys(), loc="outside upper center", ncols=across, frameon=False, fontsize=8)
 
 
 def _seeds(rows: Rows) -> str:

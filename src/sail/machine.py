@@ -19,6 +19,13 @@ def cores() -> int:
     return min(int(wanted), given) if wanted.isdigit() and int(wanted) > 0 else given
 
 
+def enter_idle_class() -> None:
+    """Puts the thread that calls, and all that it starts, into Linux's idle class; elsewhere nothing."""
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(PermissionError):  # some containers forbid it
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def in_idle_class(make: Callable[[], Any]) -> Any:
     """What `make` gives, with every thread that it starts in Linux's idle class; elsewhere as they are.
 
@@ -30,9 +37,7 @@ def in_idle_class(make: Callable[[], Any]) -> Any:
 
     def run() -> None:
         try:
-            if hasattr(os, "SCHED_IDLE"):
-                with contextlib.suppress(PermissionError):  # some containers forbid it
-                    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            enter_idle_class()
             made.append(make())
         except BaseException as error:
             failures.append(error)

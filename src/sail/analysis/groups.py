@@ -125,12 +125,13 @@ def _differences(runs: Sequence[Run]) -> dict[str, list[str]]:
         flat = run.flat
         first = values.setdefault((run.agent, run.env), flat)
         for key in {**first, **flat}:
-            if _tells_apart(key) and first.get(key) != flat.get(key):
+            if tells_apart(key) and first.get(key) != flat.get(key):
                 differing[run.agent][key] = None
     return {agent: list(keys) for agent, keys in differing.items()}
 
 
-def _tells_apart(key: str) -> bool:
+def tells_apart(key: str) -> bool:
+    """Whether runs that differ in this setting are different experiments."""
     return key not in NOT_TOLD_APART and not key.startswith(NOT_TOLD_APART_SECTIONS)
 
 

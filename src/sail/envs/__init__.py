@@ -5,6 +5,7 @@ A pure-JAX environment has a name of its own (`kdt`); the others a kind and a na
 
 from __future__ import annotations
 
+import os
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ from sail.envs.settings import (
     KeyDoorTreasureSettings,
     ProbeSettings,
 )
-from sail.errors import invalid_settings, unknown_name
+from sail.errors import BadInputError, invalid_settings, unknown_name
 from sail.games import GAMES
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def make_host(settings: HostEnvSettings, num_envs: int) -> HostEnv:
 def make_pools(settings: HostEnvSettings, num_pools: int, num_envs: int) -> tuple[list[HostEnv], Crew | None]:
     """Pools of `num_envs` environments each, and the processes that play in them if they have any of their own."""
     if isinstance(settings, AtariSettings) and settings.processes:
+        if os.name != "posix":  # said before the crew is imported, which could not be elsewhere
+            raise BadInputError("env.processes needs Linux or macOS: leave it at 0.")
         from sail.envs.crew import Crew
 
         crew = Crew(settings, num_pools, num_envs)

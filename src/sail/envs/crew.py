@@ -27,7 +27,7 @@ import numpy as np
 from sail.envs.atari import AtariEnv, seeds_of_games
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
-from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, tables
+from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
 
 PATIENCE_SECONDS = 2.0
@@ -39,8 +39,6 @@ class Crew:
 
     def __init__(self, settings: AtariSettings, num_pools: int, num_envs: int) -> None:
         """`num_envs` games in each pool."""
-        if os.name != "posix":
-            raise BadInputError("env.processes needs Linux or macOS: leave it at 0.")
         self._name = settings.name
         self._processes: list[subprocess.Popen[bytes]] = []
         self._orders: list[FileIO] = []
@@ -53,9 +51,8 @@ class Crew:
         bounds = [num_envs * i // number for i in range(number + 1)]
         try:
             with _unnamed_file() as memory:
-                _, length = tables(sizes)
-                memory.truncate(length)
-                shared, _ = tables(sizes, mmap.mmap(memory.fileno(), length))
+                memory.truncate(bytes_of_tables(sizes))
+                shared = tables(sizes, mmap.mmap(memory.fileno(), 0))
                 for part in pairwise(bounds):
                     told = {"settings": single, "give_way": settings.give_way, "sizes": sizes, "part": part}
                     self._start(told, memory.fileno())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import mmap
 import os
 import struct
@@ -19,6 +20,7 @@ import numpy as np
 
 from sail.envs.atari import SCREEN, AtariEnv
 from sail.envs.atari_settings import AtariSettings
+from sail.machine import enter_idle_class
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "observation": (np.uint8, (SCREEN, SCREEN)),
@@ -35,21 +37,28 @@ DONE, FAILED = b".", b"!"
 Table = dict[str, Any]
 
 
-def tables(sizes: list[int], memory: Any = None) -> tuple[list[Table], int]:
-    """A table for each pool of so many games, in shared memory, and the bytes they take: without memory, only those."""
+def tables(sizes: list[int], memory: Any) -> list[Table]:
+    """A table for each pool of so many games, in shared memory."""
     found: list[Table] = []
     begin = 0
     for size in sizes:
-        table: Table = {}
+        found.append({})
         for name, (dtype, shape) in COLUMNS.items():
-            length = size * int(np.prod(shape)) * np.dtype(dtype).itemsize
-            if memory is not None:
-                table[name] = np.frombuffer(memory, dtype, length // np.dtype(dtype).itemsize, begin).reshape(
-                    size, *shape
-                )
-            begin += -(-length // 64) * 64
-        found.append(table)
-    return found, begin
+            column = np.ndarray((size, *shape), dtype, memory, begin)
+            found[-1][name] = column
+            begin += _padded(column.nbytes)
+    return found
+
+
+def bytes_of_tables(sizes: list[int]) -> int:
+    """What they take."""
+    widths = [np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in COLUMNS.values()]
+    return sum(_padded(size * width) for size in sizes for width in widths)
+
+
+def _padded(length: int) -> int:
+    """To whole lines of a cache, for columns to begin on."""
+    return -(-length // 64) * 64
 
 
 def serve(part: slice, pools: list[Table], settings: AtariSettings, orders: int, done: list[int]) -> None:
@@ -72,11 +81,9 @@ def serve(part: slice, pools: list[Table], settings: AtariSettings, orders: int,
 def main() -> None:
     """What the crew says as JSON: settings, sizes of pools, its rows of each, and numbers of open files."""
     told = json.loads(sys.argv[1])
-    if told["give_way"] and hasattr(os, "SCHED_IDLE"):
-        with contextlib.suppress(PermissionError):  # some containers forbid it
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    _, length = tables(told["sizes"])
-    pools, _ = tables(told["sizes"], mmap.mmap(told["memory"], length))
+    if told["give_way"]:
+        enter_idle_class()
+    pools = tables(told["sizes"], mmap.mmap(told["memory"], 0))
     try:
         serve(slice(*told["part"]), pools, AtariSettings(**told["settings"]), told["orders"], told["done"])
     except BaseException as error:
