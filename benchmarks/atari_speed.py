@@ -29,7 +29,7 @@ from sail.envs.atari_settings import rom
 from sail.presets import emulators
 
 STARTUP_SECONDS = 180.0
-"""What a child may need beside measuring: 200 emulators take 26 s to start, twice, and compiling 20 to 60 s."""
+"""What a child may need beside measuring: 240 emulators take 10 to 30 s to start, and compiling 20 to 60 s."""
 PROTOTYPE_SECONDS = 85
 """It prints a rate every 20 s, and the first one has its compilation in it."""
 COLUMNS = {
@@ -54,7 +54,7 @@ def measurements(options: argparse.Namespace, settings: list[str]) -> dict[str, 
 
     def envs(seeds: int) -> list[str]:
         """All seeds share the emulators that were asked for; without a wish sail chooses."""
-        each = max(options.envs // seeds // 2 * 2, 2) if options.envs else emulators(seeds)
+        each = max(options.envs // seeds // 12 * 12, 12) if options.envs else emulators(seeds)
         return ["--learning.num-envs", str(each)]
 
     found = {

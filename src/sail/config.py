@@ -91,8 +91,9 @@ class Config:
     @property
     def num_pools(self) -> int:
         """Pools of outside environments that take turns."""
-        at_most = 4 if isinstance(self.env, AtariSettings) else 1
-        return self.learning.num_pools or math.gcd(self.learning.num_envs, at_most)
+        if self.learning.num_pools or not isinstance(self.env, AtariSettings):
+            return self.learning.num_pools or 1
+        return next(number for number in (3, 4, 2, 1) if self.learning.num_envs % number == 0)
 
     @property
     def block_steps(self) -> int:

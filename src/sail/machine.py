@@ -19,11 +19,12 @@ def cores() -> int:
     return min(int(wanted), given) if wanted.isdigit() and int(wanted) > 0 else given
 
 
-def enter_idle_class() -> None:
-    """Puts the thread that calls, and all that it starts, into Linux's idle class; elsewhere nothing."""
-    if hasattr(os, "SCHED_IDLE"):
-        with contextlib.suppress(PermissionError):  # some containers forbid it
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+def all_but_two_cores() -> list[int] | None:
+    """Those for work that should not keep this process waiting; None where a process cannot be held to some."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    given = sorted(os.sched_getaffinity(0))
+    return given[: max(len(given) - 2, 1)]
 
 
 def in_idle_class(make: Callable[[], Any]) -> Any:
@@ -37,7 +38,9 @@ def in_idle_class(make: Callable[[], Any]) -> Any:
 
     def run() -> None:
         try:
-            enter_idle_class()
+            if hasattr(os, "SCHED_IDLE"):
+                with contextlib.suppress(PermissionError):  # some containers forbid it
+                    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
             made.append(make())
         except BaseException as error:
             failures.append(error)

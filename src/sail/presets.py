@@ -97,5 +97,6 @@ def emulators(seeds: Any) -> int:
     its time and the first scores should not come after an hour.
     """
     shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
-    many = 200 if shared_by == 1 else 300
-    return max((many if cores() >= MANY_CORES else 16) // shared_by // 4 * 4, 4)
+    if cores() >= MANY_CORES:
+        return max((240 if shared_by == 1 else 300) // shared_by // 12 * 12, 12)  # pools of equal size
+    return max(16 // shared_by // 4 * 4, 4)

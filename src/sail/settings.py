@@ -172,7 +172,7 @@ class LearningSettings:
     """Environments stepped together, for each seed."""
     num_pools: Annotated[Int, Field(ge=1, le=65_536)] | None = None
     """Pools of outside environments that take turns, so that some play while the device thinks about the others; none
-    for 4 of Atari games (or as many as divide num_envs), and 1 otherwise."""
+    for 3 of Atari games (4, 2 or 1 where num_envs does not divide by it), and 1 otherwise."""
     batch_size: Annotated[Int, Field(ge=1, le=65_536)] = 32
     """Transitions in one update."""
     update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4

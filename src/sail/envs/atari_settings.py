@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib.util import find_spec
 from typing import Annotated, Literal
@@ -38,11 +39,15 @@ class AtariSettings:
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
     """Emulator threads of each pool; 0 for as many as there are cores."""
-    processes: Annotated[Int, Field(ge=0, le=1024)] = 0
-    """Processes that the games of all pools are spread over; 0 for threads of this process."""
+    processes: Annotated[Int, Field(ge=0, le=1024)] = (
+        cores() // 2 if cores() >= MANY_CORES and os.name == "posix" else 0
+    )
+    """Processes that games and threads of all pools are spread over; 0 to keep them in this process. By default half as
+    many as there are cores, on 8 cores and more."""
     give_way: bool = cores() >= MANY_CORES
-    """Emulator threads leave a core at once to whatever else wants it (Linux's idle class): a learner on a GPU is not
-    kept waiting, but beside other work on the same cores training is slow. By default so on 8 cores and more."""
+    """Emulators do not keep the learner waiting for a core: their processes leave two cores alone; threads of this
+    process leave a core at once to whatever else wants it (Linux's idle class), so that beside other work on the same
+    cores they are slow. By default so on 8 cores and more."""
 
     def __post_init__(self) -> None:
         rom(self.name)

@@ -2,7 +2,8 @@
 
 Threads of one process share its interpreter's lock with the loop that feeds the device, and the emulator starts its
 games one after the other under that lock, a tenth of a second each. A crew has none of that. Every process of it plays
-some games of every pool, so that all cores work on whichever pool is due. The games are the same, bit for bit.
+some games of every pool, in threads that take the next game that waits, so that all cores work on whichever pool is
+due and a slow core does less. The games are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from io import FileIO
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,9 @@ import numpy as np
 from sail.envs.atari import AtariEnv, seeds_of_games
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
-from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
+from sail.envs.worker import ANSWERS, DONE, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
+from sail.machine import all_but_two_cores, cores
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -41,20 +43,22 @@ class Crew:
         """`num_envs` games in each pool."""
         self._name = settings.name
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._orders: list[FileIO] = []
-        self._answers: list[list[FileIO]] = []  # [process][pool]
-        single = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
-        one = AtariEnv(AtariSettings(**single), 1)  # only to be asked for its actions
+        self._orders: list[list[FileIO]] = []  # [process][pool]
+        self._answers: list[list[FileIO]] = []
+        number = min(settings.processes, num_envs)
+        threads = -(-(settings.threads or cores()) // number)
+        each = {**vars(settings), "threads": threads, "processes": 0, "give_way": False}
+        one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
         one.close()
         sizes = [num_envs] * num_pools
-        number = min(settings.processes, num_envs)
+        places = all_but_two_cores() if settings.give_way else None
         bounds = [num_envs * i // number for i in range(number + 1)]
         try:
             with _unnamed_file() as memory:
                 memory.truncate(bytes_of_tables(sizes))
                 shared = tables(sizes, mmap.mmap(memory.fileno(), 0))
                 for part in pairwise(bounds):
-                    told = {"settings": single, "give_way": settings.give_way, "sizes": sizes, "part": part}
+                    told = {"settings": each, "cores": places, "sizes": sizes, "part": part}
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()
@@ -70,16 +74,17 @@ class Crew:
         """One process more."""
         theirs: list[FileIO] = []
         try:
-            orders_in, orders = _pipe()
-            theirs.append(orders_in)
-            self._orders.append(orders)
+            self._orders.append([])
             self._answers.append([])
             for _ in told["sizes"]:
+                orders_in, orders = _pipe()
+                self._orders[-1].append(orders)
+                theirs.append(orders_in)
                 answers, answers_in = _pipe()
                 self._answers[-1].append(answers)
                 theirs.append(answers_in)
             numbers = [file.fileno() for file in theirs]
-            told = {**told, "memory": memory, "orders": numbers[0], "done": numbers[1:]}
+            told = {**told, "memory": memory, "orders": numbers[::2], "done": numbers[1::2]}
             # Whoever wants the run to stop tells the run, and the processes end when it closes their pipes. So they are
             # started deaf to what goes to the whole group: Ctrl-C, a terminal that is closed, a scheduler's request.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -99,10 +104,9 @@ class Crew:
 
     def order(self, what: bytes, pool: int) -> None:
         """Tells every process to do something with its games of a pool."""
-        order = ORDER.pack(what, pool)
         for orders in self._orders:
             with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
-                orders.write(order)
+                orders[pool].write(what)
 
     def wait(self, pool: int) -> None:
         """Waits until every process has answered for a pool."""
@@ -122,8 +126,8 @@ class Crew:
 
     def close(self) -> None:
         """Ends all processes, also those that hang."""
-        for orders in self._orders:
-            orders.close()
+        for pipe in chain(*self._orders):
+            pipe.close()
         end = time.monotonic() + PATIENCE_SECONDS
         for process in self._processes:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """A process that plays some games of every pool. `sail.envs.crew` starts it, as `python -m sail.envs.worker JSON`.
 
 It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
-crew be gone, even by kill -9, its pipe is closed and this process ends. Other signals it does not get.
+crew be gone, even by kill -9, its pipes are closed and this process ends. Other signals it does not get.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 import math
 import mmap
 import os
-import struct
 import sys
+import threading
 import traceback
 from typing import Any
 
@@ -20,7 +20,6 @@ import numpy as np
 
 from sail.envs.atari import SCREEN, AtariEnv
 from sail.envs.atari_settings import AtariSettings
-from sail.machine import enter_idle_class
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "observation": (np.uint8, (SCREEN, SCREEN)),
@@ -30,7 +29,6 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     **dict.fromkeys(("terminated", "truncated", "stepped", "begins"), (np.bool_, ())),
 }
 ANSWERS = tuple(name for name in COLUMNS if name not in ("seed", "action"))
-ORDER = struct.Struct("<cH")  # what to do, and for which pool
 RESET, STEP = b"r", b"s"
 DONE, FAILED = b".", b"!"
 
@@ -61,38 +59,47 @@ def _padded(length: int) -> int:
     return -(-length // 64) * 64
 
 
-def serve(part: slice, pools: list[Table], settings: AtariSettings, orders: int, done: list[int]) -> None:
-    """Does as it is told until there is nobody to tell it. `part` are the rows of every pool that are its own."""
-    own = [{name: column[part] for name, column in table.items()} for table in pools]
-    games = [AtariEnv(settings, len(table["action"])) for table in own]
-    while order := os.read(orders, ORDER.size):
-        what, pool = ORDER.unpack(order)
-        table, env = own[pool], games[pool]
-        if what == RESET:
+def serve(env: AtariEnv, table: Table, orders: int, done: int) -> None:
+    """Plays one pool's games as it is told, until there is nobody to tell it. The table has the rows of these games."""
+    while order := os.read(orders, 1):
+        if order == RESET:
             env.reset_each(table["seed"])
         else:
             env.send(table["action"])
         rows = env.recv()
         for name in ANSWERS:
             table[name][:] = getattr(rows, name)
-        os.write(done[pool], DONE)
+        os.write(done, DONE)
 
 
 def main() -> None:
-    """What the crew says as JSON: settings, sizes of pools, its rows of each, and numbers of open files."""
+    """What the crew says as JSON: settings, cores to use, sizes of pools, its rows of each, numbers of open files."""
     told = json.loads(sys.argv[1])
-    if told["give_way"]:
-        enter_idle_class()
+    if told["cores"] is not None:
+        with contextlib.suppress(OSError):  # they may have been taken away since
+            os.sched_setaffinity(0, told["cores"])
+    part, settings = slice(*told["part"]), AtariSettings(**told["settings"])
+
+    def play(table: Table, orders: int, done: int) -> None:
+        try:
+            own = {name: column[part] for name, column in table.items()}
+            serve(AtariEnv(settings, len(own["action"])), own, orders, done)
+        except BaseException as error:
+            _fail(error, told["done"])
+
     pools = tables(told["sizes"], mmap.mmap(told["memory"], 0))
-    try:
-        serve(slice(*told["part"]), pools, AtariSettings(**told["settings"]), told["orders"], told["done"])
-    except BaseException as error:
-        traceback.print_exc()
-        reason = f"{type(error).__name__}: {error}".encode()[:400]
-        for pipe in told["done"]:
-            with contextlib.suppress(OSError):
-                os.write(pipe, FAILED + reason)
-        sys.exit(1)
+    for arguments in zip(pools, told["orders"], told["done"], strict=True):
+        threading.Thread(target=play, args=arguments).start()
+
+
+def _fail(error: BaseException, done: list[int]) -> None:
+    """Tells whoever waits for any pool, and ends the process: what is left of it cannot be trusted."""
+    traceback.print_exception(error)
+    reason = f"{type(error).__name__}: {error}".encode()[:400]
+    for pipe in done:
+        with contextlib.suppress(OSError):
+            os.write(pipe, FAILED + reason)
+    os._exit(1)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 from sail import replay
 from sail.config import Config
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
-from sail.training.host import HostProgram
+from sail.training.host import FILL_ROWS, HostProgram
 from sail.training.host_device import HostState
 from sail.training.on_device import OnDeviceProgram
 
@@ -36,7 +36,8 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         ring = on_device + program.bytes_on_host
         emulators = _emulator_limit(program, seconds / 3) * frames
         began = time.perf_counter()
-        state = program.advance(state, config.learning.starts, 2 * config.block_steps).state  # compiles everything
+        state = program.advance(state, config.learning.starts, 2 * config.block_steps).state
+        state = _compiled_in_full(program, state)
         jax.block_until_ready(state.learner)
         compile_seconds = time.perf_counter() - began
         learner, state = _learner_limit(program, state, seconds / 3)
@@ -95,6 +96,7 @@ def _described(config: Config, frames: int) -> dict[str, Any]:
         "update_period": config.learning.update_period,
         "num_envs": config.learning.num_envs,
         "num_pools": config.num_pools,
+        "processes": int(getattr(config.env, "processes", 0)),
         "frames_a_step": frames,
     }
 
@@ -134,6 +136,12 @@ def filled(state: HostState) -> HostState:
         )
 
     return state._replace(ring=jax.jit(fill, donate_argnums=0)(state.ring))
+
+
+def _compiled_in_full(program: HostProgram, state: HostState) -> HostState:
+    """The state, when what the loop calls only now and then has been called as well."""
+    program.device.copy(state.learner.params)
+    return state._replace(ring=program.device.fill(state.ring, np.zeros((program.config.seeds, FILL_ROWS), np.int32)))
 
 
 def _learner_limit(program: HostProgram, state: HostState, seconds: float) -> tuple[float, HostState]:
