@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
+from sail import convolution
 from sail.agents.dqn import DQN
 from sail.agents.torso import Torso
-from sail.convolution import Conv, ConvTorso, num_features, prepare
+from sail.convolution import Conv, ConvTorso, _as_convolution, _as_product, num_features, prepare
 
 SMALL = (3, 45, 38)  # the same in many tests: most of their time is compiling
 
@@ -114,6 +115,32 @@ def test_values_and_gradients_are_those_of_convolutions(shape: tuple[int, int, i
     assert (np.asarray(expected) == 0).any() and (np.asarray(expected) > 0).any()  # the last ReLU has something to do
     assert_close(features, expected, 1e-5)
     assert_close(gradient, expected_gradient, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_what_a_gpu_does_with_very_many_images_is_the_same(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.integers(0, 256, (3, 7, 6, 5), dtype=np.uint8))
+    weight = jnp.asarray(rng.normal(size=(4, 2, 2, 5)), dtype)
+    one, other = _as_convolution(x, weight), _as_product(x, weight)
+    # By hand: the pixel at (1, 2) of the second image, and those right of it and below.
+    expected = (np.asarray(x[1, 1:3, 2:4], np.float64) * np.asarray(weight, np.float64)).sum(axis=(1, 2, 3))
+    for result in (one, other):
+        assert result.shape == (3, 6, 5, 4) and result.dtype == dtype
+        np.testing.assert_allclose(np.asarray(result[1, 1, 2], np.float64), expected, rtol=1e-2)
+    np.testing.assert_allclose(np.asarray(one, np.float32), np.asarray(other, np.float32), rtol=1e-2, atol=4)
+
+
+@pytest.mark.parametrize("padding", ["nature", "dopamine"])
+def test_a_torso_of_xlas_convolutions(padding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torso, images = make_torso(SMALL, padding), make_images(2, *SMALL)
+    called = []
+    monkeypatch.setattr(convolution, "MANY", 2)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(convolution, "_as_convolution", lambda *a: called.append(1) or _as_convolution(*a))
+    features = torso(prepare(images, padding))
+    assert len(called) == 3
+    assert_close(features, reference(torso, images), 1e-5)
 
 
 def test_a_leaky_relu_is_jaxs_after_each_convolution() -> None:

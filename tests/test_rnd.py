@@ -113,7 +113,7 @@ def test_the_bonus_is_what_numpy_says() -> None:
 def test_one_update_is_adam_on_the_mean_squared_error() -> None:
     rnd, state = seen_before()
     frames = np.random.default_rng(7).normal(1, 3, (8, 5)).astype(np.float32)
-    after = rnd.learn(state, jnp.asarray(frames))
+    after = rnd.learn(state, rnd.lesson(state, jnp.asarray(frames)))
     x = whitened(frames.astype(np.float64), np.asarray(state.frames.mean), np.asarray(state.frames.variance))
     outputs = numpy_layers(state.predictor, x)
     wanted = numpy_layers(state.target, x)[-1]
@@ -139,7 +139,7 @@ def test_what_is_seen_often_becomes_boring() -> None:
         state, _ = rnd.look(state, jnp.concatenate([known, new]), jnp.ones(32))
     learn = jax.jit(rnd.learn)
     for _ in range(300):
-        state = learn(state, known)
+        state = learn(state, rnd.lesson(state, known))
     _, bonus = rnd.look(state, jnp.concatenate([known, new]), jnp.ones(32))
     assert bonus[:16].max() < -0.5 and bonus[16:].min() > bonus[:16].max() + 0.5
 
@@ -160,6 +160,6 @@ def test_images_and_vectors(shape: tuple[int, ...], kind: str) -> None:
     np.testing.assert_allclose(last.T @ last, 2 * np.eye(12), atol=1e-5)  # a gain of sqrt(2)
     if kind != "mlp":
         assert state.target.layers[0].weight.shape[0] == convolution.num_features((1, *shape), kind)
-    learned = rnd.learn(state, frames)
+    learned = rnd.learn(state, rnd.lesson(state, frames))
     changed = jax.tree.map(lambda a, b: bool((a != b).any()), learned.predictor, state.predictor)
     assert sum(jax.tree.leaves(changed)) == len(jax.tree.leaves(changed))

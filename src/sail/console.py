@@ -135,9 +135,11 @@ def print_bench(result: dict[str, Any]) -> None:
             soft_wrap=True,
         )
     beside = result["device_beside_ring_gib"]
+    emulators = f", emulators {result['emulators_gib']} GiB" if result["emulators_gib"] else ""
     device = "" if beside is None else f", {beside} GiB beside it on the device"
     console.print(
-        f"  memory           ring {result['ring_gib']} GiB{device}, process {result['process_gib']} GiB", soft_wrap=True
+        f"  memory           ring {result['ring_gib']} GiB{device}, process {result['process_gib']} GiB{emulators}",
+        soft_wrap=True,
     )
 
 

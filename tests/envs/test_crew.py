@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -276,6 +277,48 @@ def test_processes_find_sail_where_this_one_did_and_nothing_else(make_crew, monk
     pool = make_crew().pools[0]
     pool.reset(0)
     assert pool.recv().begins.all()
+
+
+def test_a_process_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"env": {"processes": 2, "time_limit": 20}, "learning": {"num_envs": 4, "num_pools": 1}}
+    pools = Pools(sail.make_config("atari:Pong", "dqn", settings), 0)
+    try:
+        asked, _ = pools.rows(np.arange(1))
+        assert pools._crew is not None
+        os.kill(pools._crew._processes[1].pid, signal.SIGSTOP)
+        asked[0].act(lambda: np.zeros(4, int))
+        monkeypatch.setattr("sail.training.emulators.PATIENCE_SECONDS", 0.5)
+        with pytest.raises(TrainingError, match=r"atari:Pong has not answered for 0\.5 s, so the run stops"):
+            pools.rows(np.arange(1))
+    finally:
+        monkeypatch.setattr("sail.envs.crew.PATIENCE_SECONDS", 0.2)
+        pools.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processes cannot be held to some cores")
+@pytest.mark.parametrize("give_way", [False, True])
+def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool) -> None:
+    crew = make_crew(replace(PONG, give_way=give_way))
+    crew.pools[0].reset(0)
+    crew.pools[0].recv()
+    given = sorted(os.sched_getaffinity(0))
+    expected = given[: max(len(given) - 2, 1)] if give_way else given
+    for process in crew._processes:
+        assert sorted(os.sched_getaffinity(process.pid)) == expected
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")
+def test_memory_of_all_processes(make_crew) -> None:
+    crew = make_crew()
+    crew.pools[0].reset(0)
+    crew.pools[0].recv()
+    assert 2 * 20e6 < crew.peak_memory() < 2 * 200e6  # numpy and the emulator, without jax
+
+
+def test_threads_are_shared_out_over_the_processes(make_crew) -> None:
+    crew = make_crew(replace(PONG, processes=2, threads=3), num_envs=4)
+    told = [json.loads(process.args[-1]) for process in crew._processes]
+    assert [(one["part"], one["settings"]["threads"]) for one in told] == [([0, 2], 2), ([2, 4], 2)]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")

@@ -98,11 +98,7 @@ class Compiled:
             drawn = learner.draw(ring, key, num_updates)
             return drawn, replay.gather_frames(ring.observation, drawn.places)
 
-        def init(key: Any) -> LearnerState:
-            # As after an update: a weak type (jax's, of Python's numbers) would have everything compiled once more.
-            return jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), learner.init(key))
-
-        self.init, self.draw = jax.jit(init), jax.jit(draw)
+        self.init, self.draw = jax.jit(learner.init), jax.jit(draw)
         self.learn = jax.jit(lambda state, drawn, states, key: learner.learn(state, drawn, states, key, num_updates))
         self.reprioritise, self.q_values = jax.jit(learner.reprioritise), jax.jit(learner.agent.q_values)
 
@@ -111,6 +107,21 @@ def change(before: LearnerState, after: LearnerState) -> np.ndarray:
     """Of the biases of the head."""
     old, new = (np.asarray(state.params.head.advantage.out.bias, np.float64) for state in (before, after))
     return new - old
+
+
+@pytest.mark.parametrize("name", ["dqn", "c51", "iqn", "rainbow", "full-rainbow", "munchausen-iqn", "sail-iqn+rnd"])
+@pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
+def test_an_update_is_compiled_once(name: str, optimiser: str) -> None:
+    """What comes out of it has the types that went in, weak ones included."""
+    learner, config = learner_of(name, ACTIONS, WIDTH, optimiser={"name": optimiser})
+    before = jax.eval_shape(learner.init, jax.random.key(0))
+    ring = some_ring(config.replay.prioritised)
+    after, _, _ = jax.eval_shape(lambda state: learner.update(state, ring, jax.random.key(1), 2), before)
+    types = [
+        [(jax.tree_util.keystr(path), x.shape, x.dtype, x.weak_type) for path, x in jax.tree.leaves_with_path(state)]
+        for state in (before, after)
+    ]
+    assert types[0] == types[1] and not any(weak for *_, weak in types[0])
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import fcntl
 import json
 import mmap
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -108,9 +109,12 @@ class Crew:
             with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
                 orders[pool].write(what)
 
-    def wait(self, pool: int) -> None:
-        """Waits until every process has answered for a pool."""
+    def wait(self, pool: int, seconds: float | None = None) -> None:
+        """Waits until every process has answered for a pool, at most so long."""
+        end = None if seconds is None else time.monotonic() + seconds
         for number, answers in enumerate(self._answers):
+            if end is not None and not _has_something(answers[pool], max(end - time.monotonic(), 0.0)):
+                raise TrainingError(f"{self._name} has not answered for {seconds:g} s, so the run stops.")
             if (answer := answers[pool].read(1)) != DONE:
                 reason = answers[pool].read(400) if answer else None
                 raise TrainingError(f"{self._name} failed: {self._why(number, reason)}")
@@ -123,6 +127,15 @@ class Crew:
             code = self._processes[number].wait(PATIENCE_SECONDS)
             why += f" with exit code {code}" + (" (out of memory?)" if code == -signal.SIGKILL else "")
         return why
+
+    def peak_memory(self) -> int:
+        """Bytes that the processes have taken at most, pages that they share in each of them; 0 where nobody knows."""
+        peaks = [0]
+        for process in self._processes:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                status = Path(f"/proc/{process.pid}/status").read_text()
+                peaks.append(1024 * int(status.partition("VmHWM:")[2].split()[0]))
+        return sum(peaks)
 
     def close(self) -> None:
         """Ends all processes, also those that hang."""
@@ -160,9 +173,12 @@ class CrewPool:
         self._table["seed"][:] = seeds_of_games(seed, self.num_envs)
         self._tell(RESET)
 
-    def recv(self) -> Rows:
-        """Waits until every game has answered. The rows are copies: the next `send` has the table written again."""
-        self._crew.wait(self._index)
+    def recv(self, seconds: float | None = None) -> Rows:
+        """Waits until every game has answered, at most so long.
+
+        The rows are copies: the next `send` has the table written again.
+        """
+        self._crew.wait(self._index, seconds)
         self._at_work = False
         return Rows(self._order, **{name: self._table[name].copy() for name in ANSWERS})
 
@@ -190,6 +206,13 @@ def _pipe() -> tuple[FileIO, FileIO]:
     """The end to read from, and the one to write to."""
     reading, writing = map(_above_standard, os.pipe())
     return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _has_something(pipe: FileIO, seconds: float) -> bool:
+    """Whether there is something to read within some time, be it that the other end is closed."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
 
 
 def _above_standard(number: int) -> int:

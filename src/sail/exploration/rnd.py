@@ -83,6 +83,13 @@ class Curiosity(NamedTuple):
     errors: Moments
 
 
+class Lesson(NamedTuple):
+    """Frames, as the networks read them, and what the predictor should say about them."""
+
+    prepared: Array  # [N, ...]
+    wanted: Array  # [N, features]
+
+
 @dataclass(frozen=True)
 class RND:
     """For observations (single frames) of one shape; `kind` is that of the agent's network."""
@@ -113,26 +120,28 @@ class RND:
     def look(self, state: Curiosity, frames: Array, counts: Array) -> tuple[Curiosity, Array]:
         """The bonus [N] of each of these frames [N, ...], and the moments with those frames that count (counts [N])."""
         state = state._replace(frames=state.frames.with_more(frames.astype(jnp.float32), counts))
-        error = self._errors(state, state.predictor, frames)
+        error = _errors(state.predictor, self.lesson(state, frames))
         state = state._replace(errors=state.errors.with_more(error, counts))
         return state, self.scale * state.errors.standardise(error)
 
-    def learn(self, state: Curiosity, frames: Array) -> Curiosity:
-        """One update of the predictor on frames [B, ...]."""
-        gradient = jax.grad(lambda predictor: self._errors(state, predictor, frames).mean())(state.predictor)
+    def lesson(self, state: Curiosity, frames: Array) -> Lesson:
+        """What the predictor is to say about frames [N, ...]. It stays so through all updates of a round."""
+        prepared = self._prepare(state, frames)
+        return Lesson(prepared, state.target(prepared))
+
+    def learn(self, state: Curiosity, lesson: Lesson) -> Curiosity:
+        """One update of the predictor."""
+        gradient = jax.grad(lambda predictor: _errors(predictor, lesson).mean())(state.predictor)
         change, optimiser = self.optimiser.update(gradient, state.optimiser)
         return state._replace(predictor=optax.apply_updates(state.predictor, change), optimiser=optimiser)
 
-    def _errors(self, state: Curiosity, predictor: Embedding, frames: Array) -> Array:
-        """[N]: mean squared error over the features."""
+    def _prepare(self, state: Curiosity, frames: Array) -> Array:
+        """Whitened, and as the networks read them."""
         whitened = jnp.clip(state.frames.standardise(frames.astype(jnp.float32)), -FURTHEST, FURTHEST)
         if self.kind == "mlp":
-            prepared = whitened.reshape(len(whitened), -1)
-        else:
-            # The torso divides by 255, since it expects pixels.
-            prepared = convolution.prepare(255 * whitened.reshape(-1, *self._image_shape), self.kind)
-        said, wanted = predictor(prepared), jax.lax.stop_gradient(state.target(prepared))
-        return ((said - wanted) ** 2).mean(axis=-1)
+            return whitened.reshape(len(whitened), -1)
+        # The torso divides by 255, since it expects pixels.
+        return convolution.prepare(255 * whitened.reshape(-1, *self._image_shape), self.kind)
 
     @property
     def _image_shape(self) -> tuple[int, int, int]:
@@ -151,3 +160,8 @@ class RND:
         sizes = (inputs, *[self.features] * num_layers)
         layers = [Dense(sizes[i], sizes[i + 1], one, "orthogonal") for i, one in enumerate(keys)]
         return Embedding(seen, tuple(layers))
+
+
+def _errors(predictor: Embedding, lesson: Lesson) -> Array:
+    """[N]: mean squared error over the features."""
+    return ((predictor(lesson.prepared) - lesson.wanted) ** 2).mean(axis=-1)

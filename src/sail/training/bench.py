@@ -42,6 +42,8 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         compile_seconds = time.perf_counter() - began
         learner, state = _learner_limit(program, state, seconds / 3)
         achieved = _achieved(program, state, seconds) * frames
+        assert program.pools is not None
+        in_processes = program.pools.peak_memory()
     finally:
         program.close()
     learner *= frames
@@ -54,7 +56,7 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         "share_of_emulators": round(achieved / emulators, 3),
         "binds": "emulators" if emulators < learner else "learner",
         "seconds_to_compile": round(compile_seconds, 1),
-        **_memory(on_device, ring),
+        **_memory(on_device, ring, in_processes),
     }
 
 
@@ -80,7 +82,7 @@ def _bench_on_device(config: Config, seconds: float) -> dict[str, Any]:
         "share_of_emulators": None,
         "binds": None,
         "seconds_to_compile": round(compile_seconds, 1),
-        **_memory(0, sum(leaf.nbytes for leaf in jax.tree.leaves(state.ring))),
+        **_memory(0, sum(leaf.nbytes for leaf in jax.tree.leaves(state.ring)), 0),
     }
 
 
@@ -175,8 +177,8 @@ def _achieved(program: HostProgram, state: HostState, seconds: float) -> float:
     return (step - first) * config.seeds / (time.perf_counter() - began)
 
 
-def _memory(ring_on_device: int, ring: int) -> dict[str, Any]:
-    """What the ring takes, and what the device and this process took at most."""
+def _memory(ring_on_device: int, ring: int, in_processes: int) -> dict[str, Any]:
+    """What the ring takes, and what the device, this process and its emulators' processes took at most."""
     stats = jax.devices()[0].memory_stats() or {}
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     peak = stats.get("peak_bytes_in_use")
@@ -185,4 +187,5 @@ def _memory(ring_on_device: int, ring: int) -> dict[str, Any]:
         "ring_gib": round(ring / GIB, 2),
         "device_beside_ring_gib": round((peak - ring_on_device) / GIB, 2) if peak else None,
         "process_gib": round(rss / GIB, 2),
+        "emulators_gib": round(in_processes / GIB, 2),
     }

@@ -1,11 +1,12 @@
-"""One seed's environments behind a thread of their own, so that one that hangs or dies cannot take the run with it."""
+"""One seed's environments behind a thread or processes, so that one that hangs or dies cannot take the run with it."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from sail import envs
 from sail.config import Config
 from sail.envs.host import HostEnv, Rows
 from sail.errors import SailError, TrainingError
+
+if TYPE_CHECKING:
+    from sail.envs.crew import CrewPool
 
 PATIENCE_SECONDS = 300.0
 """How long an environment may take over one step before it counts as hanging."""
@@ -48,6 +52,9 @@ class Emulators:
         """The actions for the last rows, or what gives them: then the thread waits for them, and nobody else."""
         self._actions.put(actions)
 
+    def deliver(self) -> None:
+        """Nothing: the thread does."""
+
     def end(self) -> None:
         """Has the thread end, with its environments."""
         self._actions.put(None)
@@ -74,12 +81,38 @@ class Emulators:
             self.env.close()
 
 
+class CrewEmulators:
+    """The same for a pool that processes of a crew play: it needs no thread, which would only be in the loop's way.
+
+    So actions that the device has yet to choose are sent by whoever calls `deliver`.
+    """
+
+    def __init__(self, pool: CrewPool, seed: int) -> None:
+        self.env = pool
+        self._actions: Any = None
+        pool.reset(seed)
+
+    def rows(self) -> Rows:
+        """Waits for the next rows; what went wrong in a process is raised here."""
+        return self.env.recv(PATIENCE_SECONDS)
+
+    def act(self, actions: Any) -> None:
+        """The actions for the last rows, or what gives them."""
+        self._actions = actions
+
+    def deliver(self) -> None:
+        """Sends them, once they are there."""
+        actions, self._actions = self._actions, None
+        if actions is not None:
+            self.env.send(actions() if callable(actions) else actions)
+
+
 class Pools:
     """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools."""
 
     def __init__(self, config: Config, step: int) -> None:
         self._each = config.learning.num_envs // config.num_pools
-        self._pools: list[list[Emulators]] = []
+        self._pools: list[list[Emulators | CrewEmulators]] = []
         self._turn = np.zeros(config.seeds, np.int64)
         pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
         waiting = iter(pools)
@@ -87,13 +120,15 @@ class Pools:
             for seed in range(config.seed, config.seed + config.seeds):
                 self._pools.append([])
                 for begin in np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31:
-                    self._pools[-1].append(Emulators(next(waiting), int(begin)))
+                    behind: Any = Emulators if self._crew is None else CrewEmulators
+                    self._pools[-1].append(behind(next(waiting), int(begin)))
         except BaseException:
             self.close()
             raise
 
-    def rows(self, seeds: Any) -> tuple[list[Emulators], list[Rows | None]]:
+    def rows(self, seeds: Any) -> tuple[list[Emulators | CrewEmulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
+        self.deliver()
         pools = [self._pools[seed][self._turn[seed]] for seed in seeds]
         answers: list[Rows | None] = [None] * len(self._pools)
         for seed, pool in zip(seeds, pools, strict=True):
@@ -102,13 +137,22 @@ class Pools:
         self._turn[seeds] = (self._turn[seeds] + 1) % len(self._pools[0])
         return pools, answers
 
+    def deliver(self) -> None:
+        """Sends all actions that have not been sent; waits for the device, if it has yet to choose them."""
+        for pool in chain(*self._pools):
+            pool.deliver()
+
+    def peak_memory(self) -> int:
+        """Bytes that processes of their own have taken at most."""
+        return 0 if self._crew is None else self._crew.peak_memory()
+
     def close(self) -> None:
         """Ends them all."""
-        pools = [pool for pools in self._pools for pool in pools]
-        for pool in pools:
+        threads = [pool for pool in chain(*self._pools) if isinstance(pool, Emulators)]
+        for pool in threads:
             pool.end()
         end = time.monotonic() + CLOSING_SECONDS
-        for pool in pools:
+        for pool in threads:
             pool.join(max(end - time.monotonic(), 0.01))
         if self._crew is not None:
             self._crew.close()

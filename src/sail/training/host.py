@@ -224,6 +224,7 @@ class HostProgram:
             if moments is not None and learner.curiosity is not None:
                 frames, errors = moments
                 learner = learner._replace(curiosity=learner.curiosity._replace(frames=frames, errors=errors))
+            actions.copy_to_host_async()
             for seed, pool in zip(asked, pools, strict=True):
                 pool.act(partial(_of_seed, actions, int(seed)))
             self._live = live._replace(learner=learner, ring=ring, walkers=walkers)
@@ -231,6 +232,8 @@ class HostProgram:
             self._fill_returns(asked, ended)
             if self._journal is not None:
                 self._journal.add(rows, actions)
+            if actions.is_ready():
+                self.pools.deliver()  # before the updates are begun, which takes its time
 
     def _learn(self, step: int) -> Any:
         """The updates that the block up to `step` has earned, and the target network if it is due."""

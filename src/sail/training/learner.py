@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +58,7 @@ class Minibatch(NamedTuple):
     action: Array
     targets: Any
     weight: Array | None  # of each transition's loss
-    newest: Array | None  # frames, for curiosity
+    lesson: Any  # for curiosity
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,8 @@ class Learner:
     stack: int = 1
     """Frames that make up a state."""
     curiosity: RND | None = None
-    in_parts: bool = False
-    """Whether the target network is evaluated minibatch by minibatch instead of on a whole round at once."""
+    at_once: int | None = None
+    """States that the target network looks at at once; none for all of a round."""
     unroll: int = 1
     """Updates written out one after the other in the compiled loop: on a GPU, fewer and longer graphs."""
 
@@ -84,7 +83,9 @@ class Learner:
         """Fresh parameters; the target network starts as a copy."""
         params = self.agent.init(key)
         curious = None if self.curiosity is None else self.curiosity.init(jax.random.fold_in(key, CURIOSITY))
-        return LearnerState(params, jax.tree.map(jnp.copy, params), self.optimiser.init(params), curious)
+        state = LearnerState(params, jax.tree.map(jnp.copy, params), self.optimiser.init(params), curious)
+        # As after an update: a weak type (jax's, of Python's numbers) would have everything compiled once more.
+        return jax.tree.map(lambda x: lax.convert_element_type(x, x.dtype), state)
 
     def update(
         self, state: LearnerState, ring: replay.Ring, key: Array, num_updates: int
@@ -134,7 +135,6 @@ class Learner:
         self, state: LearnerState, drawn: Drawn, states: Array, key: Array, num_updates: int
     ) -> tuple[LearnerState, Array, Diagnostics]:
         """The updates of a round, from its transitions and their states; also the loss [N] of each transition."""
-        newest = states[0] if self.stack == 1 else states[0][:, -1]
         batch = drawn.batch._replace(states=self.agent.prepare(states))
         look_key, loss_key = jax.random.split(jax.random.fold_in(key, LEARNING))
         q_tm1, outlook = self._look(state.target, batch, look_key)
@@ -148,7 +148,7 @@ class Learner:
             # The targets of Double Q-learning depend on the online network, so they are made in the loop.
             targets=(*ahead, batch.next_observation) if self.agent.double else self.agent.targets(*ahead),
             weight=None if drawn.slots.priority is None else self._importance(drawn.slots.priority),
-            newest=None if self.curiosity is None else newest,
+            lesson=self._lesson(state.curiosity, states, look_key),
         )
         minibatches = jax.tree.map(lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), minibatches)
         keys = jax.random.split(loss_key, num_updates) if self.agent.is_random else None
@@ -178,11 +178,20 @@ class Learner:
 
         return q_tm1, self._in_parts(outlook, batch.states[1:], key)
 
+    def _lesson(self, curiosity: Any, states: Array, key: Array) -> Any:
+        """What curiosity's predictor learns in a round: from the newest frames of the states s."""
+        rnd = self.curiosity
+        if rnd is None:
+            return None
+        frames = states[:1] if self.stack == 1 else states[:1, :, -1]
+        return self._in_parts(lambda part, key: rnd.lesson(curiosity, part[0]), frames, key)
+
     def _in_parts(self, look: Callable[[Array, Array], Any], states: Array, key: Array) -> Any:
-        """`look` at states [k, N, ...]; no more than a minibatch at once where that is better for cache or memory."""
-        if not self.in_parts:
+        """`look` at states [k, N, ...], at no more than `at_once` of them at a time."""
+        if self.at_once is None:
             return look(states, key)
-        size = math.gcd(max(self.batch_size // states.shape[0], 1), self.batch_size)
+        most, number = max(self.at_once // states.shape[0], 1), states.shape[1]
+        size = next(size for size in range(min(most, number), 0, -1) if number % size == 0)
         parts = states.reshape(states.shape[0], -1, size, *states.shape[2:]).swapaxes(0, 1)
         keys = jax.random.split(key, len(parts))
         outputs = lax.map(lambda part: look(*part), (parts, keys))
@@ -212,7 +221,7 @@ class Learner:
         gradient, losses = jax.grad(mean_loss, has_aux=True)(params)
         change, optimiser = self.optimiser.update(gradient, optimiser, params)
         if self.curiosity is not None:
-            curiosity = self.curiosity.learn(curiosity, minibatch.newest)
+            curiosity = self.curiosity.learn(curiosity, minibatch.lesson)
         return (optax.apply_updates(params, change), optimiser, curiosity), losses
 
     def _diagnose(self, q_tm1: Array, batch: replay.Batch, losses: Array) -> Diagnostics:

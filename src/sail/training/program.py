@@ -18,6 +18,7 @@ from sail.exploration import RND, epsilon_at
 from sail.training.learner import Diagnostics, Learner
 from sail.training.optimisers import make_optimiser
 
+STATES_IN_MEMORY = 200  # of an agent that is wide: a few hundred megabytes on their way through an Atari network
 Numbers = Any  # a numpy array; a jax array inside the compiled program
 
 
@@ -151,20 +152,21 @@ def make_learner(config: Config, agent: Agent) -> Learner:
     """The learner of a config, in the form that is fastest on this backend.
 
     With convolutions a GPU wants long graphs (5 updates each: more take longer to compile and are no faster), and a CPU
-    wants the activations of one minibatch in its cache.
+    wants the activations of one minibatch in its cache. A noisy network must not have the same noise for a whole round.
     """
+    batch_size = config.learning.batch_size
     backend, has_convolutions = jax.default_backend(), agent.torso.kind != "mlp"
+    by_minibatch = batch_size if agent.noisy or (has_convolutions and backend == "cpu") else None
     return Learner(
         agent=agent,
         rule=config.rule,
         sampling=config.replay,
         optimiser=make_optimiser(config.optimiser),
         discount=config.agent.discount,
-        batch_size=config.learning.batch_size,
+        batch_size=batch_size,
         stack=config.stack,
         curiosity=make_curiosity(config, agent),
-        # A noisy network must not have the same noise for a whole round.
-        in_parts=agent.noisy or (has_convolutions and (backend == "cpu" or agent.is_wide)),
+        at_once=by_minibatch or (STATES_IN_MEMORY if agent.is_wide and has_convolutions else None),
         unroll=5 if has_convolutions and backend != "cpu" else 1,
     )
 
