@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,4 +18,5 @@ def run_folders(folder: Path) -> list[Path]:
 def provenance(run: Path) -> dict[str, Any]:
     """Commit, command, hardware and versions of a run."""
     source: dict[str, Any] = yaml.safe_load((run / "config.yaml").read_text()).get("provenance") or {}
-    return source
+    # Where it was written to and how much it said is nothing to anyone who runs it again.
+    return {**source, "command": re.sub(r" --(out \S+|quiet)(?= |$)", "", str(source.get("command")))}

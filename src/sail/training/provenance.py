@@ -21,7 +21,7 @@ def provenance() -> dict[str, Any]:
     packages = ("sail-rl", "jax", "jaxlib", "equinox", "optax", "numpy", "safetensors", "pydantic")
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join([_program(), *sys.argv[1:]]),
         "commit": commit(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in packages}},
         "hardware": {
@@ -31,6 +31,11 @@ def provenance() -> dict[str, Any]:
             "devices": sorted({device.device_kind for device in jax.devices()}),
         },
     }
+
+
+def _program() -> str:
+    path = Path(sys.argv[0])
+    return path.parent.name if path.name == "__main__.py" else path.name  # python -m sail is sail
 
 
 def commit() -> str | None:
