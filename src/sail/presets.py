@@ -21,7 +21,7 @@ PRESETS = ("paper", "dopamine", "small")
 _ATARI: dict[str, Any] = {
     "replay": {"capacity": 1_000_000, "time_limit_is_terminal": True},
     "exploration": {"end": 0.01, "decay_steps": 250_000},
-    "learning": {"target_period": 8_000, "starts": 20_000, "max_block": 100},
+    "learning": {"target_period": 8_000, "starts": 20_000, "max_block": 80},
     "evaluation": {"period": 250_000, "episodes": 0, "epsilon": 0.001},
     "checkpoint": {"seconds": 300.0},
     "steps": 50_000_000,
@@ -31,7 +31,7 @@ _ATARI_SMALL: dict[str, Any] = {
     "replay": {"capacity": 100_000, "time_limit_is_terminal": True},
     "optimiser": {"name": "adam", "learning_rate": 1e-4},
     "exploration": {"end": 0.01, "decay_steps": 100_000},
-    "learning": {"target_period": 2_000, "starts": 10_000, "max_block": 100},
+    "learning": {"target_period": 2_000, "starts": 10_000, "max_block": 80},
     "steps": 2_500_000,
 }
 # Vectors and small images, as in classic control: near what solved CartPole, LunarLander and a MiniGrid task.

@@ -792,14 +792,14 @@ def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
     config = tiny_atari()
     assert config.num_pools == 4
     run = sail.train_config(config, out=tmp_path / "run")
-    # 25 for each block of 100 from step 100 on.
-    assert [row["updates"] for row in run.metrics()] == [50]
+    # 5 for each block of 20 from step 100 on.
+    assert [row["updates"] for row in run.metrics()] == [30]
     assert {row["length"] for row in run.episodes()} == {30} and len(run.episodes()) >= 3
     player = sail.load(run.path)
     assert player.q_values(np.zeros((4, 84, 84), np.uint8)).shape == (6,)
     assert player.evaluate(steps=100)["mean_length"] == 30
     saved, _, _ = checkpoint.load_newest(run.checkpoints, player.program.saved_like())
-    assert np.asarray(saved.learner.optimiser[0].count).tolist() == [50]
+    assert np.asarray(saved.learner.optimiser[0].count).tolist() == [30]
 
 
 def test_an_atari_run_does_the_same_again() -> None:

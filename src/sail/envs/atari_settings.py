@@ -40,10 +40,10 @@ class AtariSettings:
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
     """Emulator threads of each pool; 0 for as many as there are cores."""
     processes: Annotated[Int, Field(ge=0, le=1024)] = (
-        cores() // 2 if cores() >= MANY_CORES and os.name == "posix" else 0
+        cores() // 4 if cores() >= MANY_CORES and os.name == "posix" else 0
     )
-    """Processes that games and threads of all pools are spread over; 0 to keep them in this process. By default half as
-    many as there are cores, on 8 cores and more."""
+    """Processes that games and threads of all pools are spread over; 0 to keep them in this process. By default as many
+    as a quarter of the cores, on 8 cores and more."""
     give_way: bool = cores() >= MANY_CORES
     """Emulators do not keep the learner waiting for a core: their processes leave two cores alone; threads of this
     process leave a core at once to whatever else wants it (Linux's idle class), so that beside other work on the same
