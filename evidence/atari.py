@@ -111,15 +111,16 @@ def read_all(folder: Path) -> list[Curve]:
 def by_agent(curves: Iterable[Curve], millions: int) -> dict[str, dict[str, Any]]:
     """{agent: {game: [seeds, millions]}} of the runs that got so far, with NaN where no episode ended."""
     found: dict[str, dict[str, list[Any]]] = {}
-    emulators = set()
+    emulators: dict[str, set[str]] = {}
     for curve in curves:
         if curve.frames >= millions * MILLION:
             scores = [score_at(curve.rows, (million + 1) * MILLION) for million in range(millions)]
             row = np.array([np.nan if score is None else score for score in scores])
             found.setdefault(curve.agent, {}).setdefault(curve.game, []).append(row)
-            emulators.add(str(curve.about.get("emulators")))
-    if len(emulators) > 1:
-        raise SystemExit(f"Runs with {' and '.join(sorted(emulators))} emulators do not compare.")
+            emulators.setdefault(curve.game, set()).add(str(curve.about.get("emulators")))
+    for game, numbers in emulators.items():
+        if len(numbers) > 1:
+            raise SystemExit(f"{game}: runs with {' and '.join(sorted(numbers))} emulators do not compare.")
     return {agent: {game: np.stack(seeds) for game, seeds in games.items()} for agent, games in found.items()}
 
 

@@ -63,13 +63,14 @@ def compare(curves: Sequence[Curve], points: Sequence[dict[str, Any]], frames: i
     rows = []
     for game, agent in sorted({(curve.game, curve.agent) for curve in curves}):
         theirs = [p for p in points if (p["game"], p["agent"], p["frames"]) == (game, agent, frames)]
-        scores = [score_at(curve.rows, frames) for curve in curves if (curve.game, curve.agent) == (game, agent)]
-        known = [score for score in scores if score is not None]
+        own = [curve for curve in curves if (curve.game, curve.agent) == (game, agent)]
+        known = [score for score in (score_at(curve.rows, frames) for curve in own) if score is not None]
         if theirs and known:
             ours, point = float(np.mean(known)), theirs[0]
             inside = point["low"] <= ours <= point["high"]
             near = abs(ours - point["mean"]) <= NEAR * abs(point["mean"])
             row = {"game": game, "agent": agent, "frames": frames, "seeds": len(known), "ours": ours}
+            row["emulators"] = " and ".join(sorted({str(curve.about.get("emulators")) for curve in own}))
             row |= {name: point[name] for name in ("low", "mean", "high", "runs")}
             rows.append(row | {"agrees": "inside" if inside else "within 20 %" if near else "no"})
     return rows

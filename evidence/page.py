@@ -65,12 +65,12 @@ def beside_dopamine(results: Path) -> str:
     path = results / "atari" / "published.csv"
     points = tables.read(path) if path.is_file() else []
     curves = atari.read_all(results / "atari")
-    rows = [["game", "agent", "frames", "ours", "seeds", "Dopamine's mean", "its runs", "agrees?"]]
+    rows = [["game", "agent", "frames", "ours", "seeds", "emulators", "Dopamine's mean", "its runs", "agrees?"]]
     for frames in sorted({point["frames"] for point in points}):
         for row in dopamine.compare(curves, points, frames) if frames >= 5 * atari.MILLION else ():
             runs = f"{row['low']:,.1f} to {row['high']:,.1f} ({row['runs']})"
             rows.append([row["game"], row["agent"], f"{frames // atari.MILLION}M", f"{row['ours']:,.1f}"])
-            rows[-1] += [str(row["seeds"]), f"{row['mean']:,.1f}", runs, row["agrees"]]
+            rows[-1] += [str(row["seeds"]), row["emulators"], f"{row['mean']:,.1f}", runs, row["agrees"]]
     head, *body = rows
     return _markdown([head, *sorted(body, key=lambda row: row[:2])]) if body else "No runs yet."
 

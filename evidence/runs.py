@@ -19,4 +19,6 @@ def provenance(run: Path) -> dict[str, Any]:
     """Commit, command, hardware and versions of a run."""
     source: dict[str, Any] = yaml.safe_load((run / "config.yaml").read_text()).get("provenance") or {}
     # Where it was written to and how much it said is nothing to anyone who runs it again.
-    return {**source, "command": re.sub(r" --(out \S+|quiet)(?= |$)", "", str(source.get("command")))}
+    if "command" in source:
+        source["command"] = re.sub(r" --(out[ =]\S+|quiet)(?= |$)", "", str(source["command"]))
+    return source

@@ -223,7 +223,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     assert ours[3].startswith("average +48 % [") and "median +50 % [" in ours[3] and "16 of 16 games" in ours[3]
     assert ours[4:7] == ["10M", "1 to 2", "holds"]
     assert "| Venture | 10M | 12 (2 seeds) |  | 15 (1 seed) |  |" in text
-    assert "| Alien | dqn | 5M | 10.0 | 1 | 9.0 | 8.0 to 9.5 (5) | within 20 % |" in text
+    assert "| Alien | dqn | 5M | 10.0 | 1 | 64 | 9.0 | 8.0 to 9.5 (5) | within 20 % |" in text
     assert page.filled(text, tmp_path) == text
     with pytest.raises(SystemExit, match="claims"):
         page.filled("", tmp_path)

@@ -20,7 +20,7 @@ from sail.networks import INITIALISERS
 PADDINGS = ("nature", "dopamine")  # no padding (Mnih et al., 2015), and TensorFlow's SAME
 PRECISIONS = ("float32", "bfloat16", "auto")
 LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, kernel, stride
-MANY = 512  # images, from which on XLA's own convolution is faster on a GPU: outside of the loop of updates
+MANY = 512  # images, from which on XLA's own convolution is faster on a GPU
 SMALLEST = 36  # what the three layers need without padding: 36 -> 8 -> 3 -> 1
 
 
@@ -72,6 +72,7 @@ class ConvTorso(eqx.Module):
     padding: str = eqx.field(static=True)
     precision: str = eqx.field(static=True)  # "auto" stays so, for a network may move from one machine to another
     leak: float = eqx.field(static=True)  # slope of the ReLU below zero
+    alone: bool = eqx.field(static=True)  # whether it is the only one, or one of several seeds' side by side
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class ConvTorso(eqx.Module):
         precision: str = "float32",
         initialiser: str = "glorot",
         leak: float = 0.0,
+        alone: bool = True,
     ) -> None:
         channels, height, width = image_shape
         _check_image(padding, height, width)
@@ -91,7 +93,7 @@ class ConvTorso(eqx.Module):
             layers.append(Conv(channels, filters, kernel, layer_key, initialiser))
             channels = filters
         self.layers = tuple(layers)
-        self.padding, self.precision, self.leak = padding, precision, leak
+        self.padding, self.precision, self.leak, self.alone = padding, precision, leak, alone
 
     def __call__(self, prepared: Array) -> Array:
         """[..., rows, columns, 16 * C] from `prepare` to features [..., F], in the dtype they are computed in.
@@ -102,7 +104,9 @@ class ConvTorso(eqx.Module):
         dtype = _compute_dtype(self.precision)
         leading = prepared.shape[:-3]
         x = prepared.reshape(-1, *prepared.shape[-3:])
-        convolve = _as_convolution if len(x) >= MANY and jax.default_backend() != "cpu" else _as_product
+        # Several seeds' would be a convolution in groups, and those are not fast.
+        is_fast = self.alone and len(x) >= MANY and jax.default_backend() != "cpu"
+        convolve = _as_convolution if is_fast else _as_product
         for layer, (_, kernel, stride) in zip(self.layers, LAYERS, strict=True):
             if layer is self.layers[0]:
                 # prepare() has the pixels of a block innermost. Dividing weights by 255 is dividing pixels by it.

@@ -19,12 +19,16 @@ def cores() -> int:
     return min(int(wanted), given) if wanted.isdigit() and int(wanted) > 0 else given
 
 
-def all_but_two_cores() -> list[int] | None:
-    """Those for work that should not keep this process waiting; None where a process cannot be held to some."""
+def cores_to_share() -> list[int] | None:
+    """Those for work that should not keep this process waiting: all but two, or two for each run that may be here.
+
+    None where a process cannot be held to some cores.
+    """
     if not hasattr(os, "sched_getaffinity"):
         return None
     given = sorted(os.sched_getaffinity(0))
-    return given[: max(len(given) - 2, 1)]
+    runs = len(given) // cores()
+    return given[: max(len(given) - 2 * runs, 1)]
 
 
 def in_idle_class(make: Callable[[], Any]) -> Any:

@@ -23,7 +23,8 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.crew import Crew, _environment
 from sail.envs.worker import STEP
 from sail.errors import BadInputError, TrainingError
-from sail.training.emulators import Pools
+from sail.machine import cores
+from sail.training.emulators import CrewEmulators, Pools
 from sail.training.host import HostProgram
 from sail.training.run_folder import RunFolder
 
@@ -185,6 +186,23 @@ def test_what_goes_wrong_in_a_process_is_told_to_every_pool(make_crew, capfd: An
     assert "Traceback" in capfd.readouterr().err
 
 
+def test_what_goes_wrong_is_told_even_where_it_cannot_be_printed(make_crew, monkeypatch: Any) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # like the error output of `sail train ... 2>&1 | head`
+    started = subprocess.Popen.__init__
+    monkeypatch.setattr(subprocess.Popen, "__init__", lambda *a, **k: started(*a, **{**k, "stderr": writing}))
+    one, other = make_crew(num_pools=2).pools
+    os.close(writing)
+    for pool in (one, other):
+        pool.reset(0)
+        pool.recv()
+    one._table["action"][:] = 17
+    one._tell(STEP)
+    with pytest.raises(TrainingError, match=r"atari:Pong failed: BadInputError: .*not 17"):
+        one.recv(10.0)
+    assert all(process.wait(10) == 1 for process in one._crew._processes)
+
+
 def test_a_pool_at_work_cannot_be_reset(make_crew) -> None:
     pool = make_crew().pools[0]
     pool.reset(0)
@@ -279,6 +297,21 @@ def test_processes_find_sail_where_this_one_did_and_nothing_else(make_crew, monk
     assert pool.recv().begins.all()
 
 
+def test_what_goes_wrong_with_actions_ends_the_run_with_one_sentence(make_crew) -> None:
+    emulators = CrewEmulators(make_crew().pools[0], 0)
+    emulators.rows()
+
+    def lost() -> None:
+        raise ValueError("no such device")
+
+    emulators.act(lost)
+    with pytest.raises(TrainingError, match="atari:Pong failed: ValueError: no such device"):
+        emulators.deliver()
+    emulators.act(np.array([0, 9]))
+    with pytest.raises(BadInputError, match="actions 0 to 5, not 9"):
+        emulators.deliver()
+
+
 def test_a_process_that_hangs_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"env": {"processes": 2, "time_limit": 20}, "learning": {"num_envs": 4, "num_pools": 1}}
     pools = Pools(sail.make_config("atari:Pong", "dqn", settings), 0)
@@ -302,7 +335,7 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
     crew.pools[0].reset(0)
     crew.pools[0].recv()
     given = sorted(os.sched_getaffinity(0))
-    expected = given[: max(len(given) - 2, 1)] if give_way else given
+    expected = given[: max(len(given) - 2 * (len(given) // cores()), 1)] if give_way else given
     for process in crew._processes:
         assert sorted(os.sched_getaffinity(process.pid)) == expected
 

@@ -806,7 +806,8 @@ def test_an_atari_run_does_the_same_again() -> None:
     """Emulators in four pools of two, in threads of their own, and a policy that chooses: bit for bit."""
     pytest.importorskip("ale_py")
     learning = {"num_envs": 8, "starts": 100, "target_period": 100}
-    config = tiny_atari(learning=learning, exploration={"decay_steps": 100}, env={"sticky": 0.25, "time_limit": 50})
+    env = {"sticky": 0.25, "time_limit": 50, "processes": 0}
+    config = tiny_atari(learning=learning, exploration={"decay_steps": 100}, env=env)
     first, second = (Trained(config, 200, 200, 200) for _ in range(2))
     assert_same_bits(first.state._replace(key=None), second.state._replace(key=None))
     assert first.episodes == second.episodes and len(first.episodes) >= 8

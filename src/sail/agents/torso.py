@@ -24,6 +24,8 @@ class Torso:
     kind: str = "mlp"
     hidden: tuple[int, ...] = (64, 64)
     precision: str = "float32"
+    alone: bool = True
+    """Whether there is one network, or those of several seeds side by side."""
 
     def __post_init__(self) -> None:
         if self.kind == "mlp":
@@ -59,7 +61,8 @@ class Torso:
         if self.kind == "mlp":
             return MLP(math.prod(self.observation_shape), before_last, key, initialiser)
         conv_key, dense_key = jax.random.split(key)
-        seen = convolution.ConvTorso(self._image_shape, self.kind, conv_key, self.precision, initialiser)
+        alone = {"alone": self.alone}
+        seen = convolution.ConvTorso(self._image_shape, self.kind, conv_key, self.precision, initialiser, **alone)
         return Then(seen, MLP(self._num_seen, before_last, dense_key, initialiser)) if before_last else seen
 
     def prepare(self, observation: Array) -> Array:

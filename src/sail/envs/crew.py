@@ -13,6 +13,7 @@ import fcntl
 import json
 import mmap
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -31,7 +32,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import all_but_two_cores, cores
+from sail.machine import cores, cores_to_share
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -52,9 +53,10 @@ class Crew:
         one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
         one.close()
         sizes = [num_envs] * num_pools
-        places = all_but_two_cores() if settings.give_way else None
+        places = cores_to_share() if settings.give_way else None
         bounds = [num_envs * i // number for i in range(number + 1)]
         try:
+            _allow_files(2 * number * num_pools)
             with _unnamed_file() as memory:
                 memory.truncate(bytes_of_tables(sizes))
                 shared = tables(sizes, mmap.mmap(memory.fileno(), 0))
@@ -206,6 +208,15 @@ def _pipe() -> tuple[FileIO, FileIO]:
     """The end to read from, and the one to write to."""
     reading, writing = map(_above_standard, os.pipe())
     return FileIO(reading, "rb"), FileIO(writing, "wb")
+
+
+def _allow_files(number: int) -> None:
+    """Has the system let this process open so many files more, if it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number + 512  # beside all others, of which jax alone has some dozens
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard < 0 else min(wanted, hard), hard))
 
 
 def _has_something(pipe: FileIO, seconds: float) -> bool:

@@ -75,31 +75,38 @@ def serve(env: AtariEnv, table: Table, orders: int, done: int) -> None:
 def main() -> None:
     """What the crew says as JSON: settings, cores to use, sizes of pools, its rows of each, numbers of open files."""
     told = json.loads(sys.argv[1])
-    if told["cores"] is not None:
-        with contextlib.suppress(OSError):  # they may have been taken away since
-            os.sched_setaffinity(0, told["cores"])
-    part, settings = slice(*told["part"]), AtariSettings(**told["settings"])
+    try:
+        if told["cores"] is not None:
+            with contextlib.suppress(OSError):  # they may have been taken away since
+                os.sched_setaffinity(0, told["cores"])
+        part, settings = slice(*told["part"]), AtariSettings(**told["settings"])
 
-    def play(table: Table, orders: int, done: int) -> None:
-        try:
-            own = {name: column[part] for name, column in table.items()}
-            serve(AtariEnv(settings, len(own["action"])), own, orders, done)
-        except BaseException as error:
-            _fail(error, told["done"])
+        def play(table: Table, orders: int, done: int) -> None:
+            try:
+                own = {name: column[part] for name, column in table.items()}
+                serve(AtariEnv(settings, len(own["action"])), own, orders, done)
+                os._exit(0)  # the crew is gone, and with it all other pools, should one of them hang
+            except BaseException as error:
+                _fail(error, told["done"])
 
-    pools = tables(told["sizes"], mmap.mmap(told["memory"], 0))
-    for arguments in zip(pools, told["orders"], told["done"], strict=True):
-        threading.Thread(target=play, args=arguments).start()
+        pools = tables(told["sizes"], mmap.mmap(told["memory"], 0))
+        for arguments in zip(pools, told["orders"], told["done"], strict=True):
+            threading.Thread(target=play, args=arguments).start()
+    except BaseException as error:
+        _fail(error, told["done"])
 
 
 def _fail(error: BaseException, done: list[int]) -> None:
     """Tells whoever waits for any pool, and ends the process: what is left of it cannot be trusted."""
-    traceback.print_exception(error)
-    reason = f"{type(error).__name__}: {error}".encode()[:400]
-    for pipe in done:
-        with contextlib.suppress(OSError):
-            os.write(pipe, FAILED + reason)
-    os._exit(1)
+    try:
+        reason = f"{type(error).__name__}: {error}".encode()[:400]
+        for pipe in done:
+            with contextlib.suppress(OSError):
+                os.write(pipe, FAILED + reason)
+        traceback.print_exception(error)
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
 
 
 if __name__ == "__main__":

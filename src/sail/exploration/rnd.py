@@ -99,6 +99,8 @@ class RND:
     scale: float
     features: int = 512
     learning_rate: float = 1e-4
+    alone: bool = True
+    """Whether there is one such, or those of several seeds side by side."""
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
@@ -156,7 +158,9 @@ class RND:
         else:
             inputs = convolution.num_features(self._image_shape, self.kind)
             # In float32: the bonus is a small difference, and rounding must not look like news.
-            seen = convolution.ConvTorso(self._image_shape, self.kind, seen_key, "float32", "orthogonal", leak=LEAK)
+            seen = convolution.ConvTorso(
+                self._image_shape, self.kind, seen_key, "float32", "orthogonal", leak=LEAK, alone=self.alone
+            )
         sizes = (inputs, *[self.features] * num_layers)
         layers = [Dense(sizes[i], sizes[i + 1], one, "orthogonal") for i, one in enumerate(keys)]
         return Embedding(seen, tuple(layers))

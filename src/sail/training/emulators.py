@@ -45,7 +45,7 @@ class Emulators:
         if isinstance(answer, SailError):
             raise answer
         if isinstance(answer, BaseException):
-            raise TrainingError(f"{self.env.name} failed: {type(answer).__name__}: {answer}") from answer
+            raise _failed(self.env.name, answer) from answer
         return answer
 
     def act(self, actions: Any) -> None:
@@ -103,8 +103,14 @@ class CrewEmulators:
     def deliver(self) -> None:
         """Sends them, once they are there."""
         actions, self._actions = self._actions, None
-        if actions is not None:
+        if actions is None:
+            return
+        try:
             self.env.send(actions() if callable(actions) else actions)
+        except SailError:
+            raise
+        except Exception as error:
+            raise _failed(self.env.name, error) from error
 
 
 class Pools:
@@ -156,6 +162,10 @@ class Pools:
             pool.join(max(end - time.monotonic(), 0.01))
         if self._crew is not None:
             self._crew.close()
+
+
+def _failed(name: str, error: BaseException) -> TrainingError:
+    return TrainingError(f"{name} failed: {type(error).__name__}: {error}")
 
 
 def together(answers: list[Rows | None]) -> Rows:

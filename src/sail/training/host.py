@@ -1,9 +1,9 @@
-"""The host loop: environments outside the compiled program, in threads of their own; everything else on the device.
+"""The host loop: environments outside the compiled program, in threads or processes; everything else on the device.
 
 A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
-soon as the steps of a block are in, its updates are sent to the device. This loop waits for rows and for nothing else:
-the emulators' own threads wait for their actions. Emulators come in pools that take turns, so that some play while the
-device thinks about the others. Everything is done in one order, so a seed gives the same run again.
+soon as the steps of a block are in, its updates are sent to the device. Emulators come in pools that take turns: some
+play while the device thinks about the others, and what the loop waits for is the rows of the pool that is due.
+Everything is done in one order, so a seed gives the same run again.
 """
 
 from __future__ import annotations

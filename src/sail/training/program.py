@@ -126,7 +126,7 @@ def make_agent(config: Config, observation_shape: tuple[int, ...], dtype: Any, n
     kind = torso_kind(settings.network, observation_shape, dtype)
     agent: Agent = names.bases()[settings.base].maker()(
         settings,
-        torso=Torso(observation_shape, kind, settings.hidden, settings.precision),
+        torso=Torso(observation_shape, kind, settings.hidden, settings.precision, alone=config.seeds == 1),
         num_actions=num_actions,
         rule=config.rule.name,
         tau=config.rule.tau,
@@ -145,7 +145,7 @@ def make_curiosity(config: Config, agent: Agent) -> RND | None:
     frame_shape = torso.observation_shape[1:] if config.stack > 1 else torso.observation_shape
     kind = torso.kind if len(frame_shape) >= 2 else "mlp"
     features = config.rnd.features or (64 if kind == "mlp" else 512)
-    return RND(frame_shape, kind, config.rnd.scale, features, config.rnd.learning_rate)
+    return RND(frame_shape, kind, config.rnd.scale, features, config.rnd.learning_rate, alone=torso.alone)
 
 
 def make_learner(config: Config, agent: Agent) -> Learner:
