@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from evidence import atari, tables
 from evidence.atari import MILLION, Curve
+from evidence.gridworlds import UNCHANGED, changes
 
 COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
 COLOURS |= {"munchausen-dqn": "#7b4ea3", "iqn": "#9a6324", "sail-iqn": "#f58231", "rainbow": "#1f9e9e"}
@@ -104,7 +105,7 @@ def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 
 def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
-    settings = _values(rows, "settings")
+    settings = changes(rows)
     across = 4
     down = -(-len(settings) // across)
     for name, column, title in (
@@ -114,7 +115,7 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
         figure, panels = _panels(down, across, f"thousand steps of {_seeds(rows)} seeds", title)
         flat = [axes for line in panels for axes in line]
         for axes, setting in zip(flat, settings, strict=False):
-            axes.set_title(setting, fontsize=8)
+            axes.set_title("nothing changed" if setting == UNCHANGED else setting, fontsize=8)
             _lines(axes, [row for row in rows if row["settings"] == setting], column)
         for axes in flat[len(settings) :]:
             axes.set_visible(False)

@@ -17,7 +17,15 @@ from sail.jsonl import read_lines
 from sail.training.run_folder import RunFolder
 
 MEANS = ("train_success", "known_share", "stale_share", "active_share", "action_gap", "max_q")
+UNCHANGED, AGAIN = "exploration.decay_steps=250000", "optimiser.learning_rate=0.0003"
+"""Settings of evidence/when-stale that are the defaults, so both are the same runs."""
 SPREAD = ("q_key", "max_q_key", "q_treasure")  # of places, where an environment has them: also the 10th and 90th of 100
+
+
+def changes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The settings of evidence/when-stale, the unchanged one first and once."""
+    found = dict.fromkeys(row["settings"] for row in rows if row["settings"] != AGAIN)
+    return sorted(found, key=lambda setting: setting != UNCHANGED)
 
 
 def collect(study: Path, to: Path) -> str:

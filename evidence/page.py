@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence import atari, dopamine, tables
+from evidence.gridworlds import UNCHANGED, changes
 from evidence.paper import CLAIMS, OWN, Claim
 from sail.analysis.published import paper_scores
 from sail.games import GROUPS
@@ -26,6 +27,7 @@ def filled(text: str, results: Path) -> str:
     parts: dict[str, Callable[[], str]] = {
         "claims": lambda: claims(CLAIMS, results),
         "own": lambda: claims(OWN, results),
+        "when": lambda: when_stale(results),
         "scores": lambda: scores(results),
         "dopamine": lambda: beside_dopamine(results),
     }
@@ -42,6 +44,27 @@ def claims(rows: Sequence[Claim], results: Path) -> str:
     """Claims as a table."""
     head = ["claim", "the paper's number", "ours", "frames or steps", "seeds", "verdict", "command"]
     return _markdown([head, *([c.what, c.theirs, *c.ours(results), f"`{c.command}`"] for c in rows)])
+
+
+def when_stale(results: Path) -> str:
+    """How many seeds have solved Key-Door-Treasure when one thing is different, and the value of taking the key."""
+    path = results / "kdt" / "when_stale.csv"
+    rows = tables.read(path) if path.is_file() else []
+    named = [[*AGENTS[:4]], ["dqn", "sail-dqn"]]
+    head = [
+        "what is different",
+        *(f"{agent}, 100,000" for agent in named[0]),
+        *(f"{agent}, 200,000" for agent in named[0]),
+    ]
+    found = [head + [f"the key to {agent}" for agent in named[1]]]
+    for setting in changes(rows):
+        at = {(row["agent"], row["step"]): row for row in rows if row["settings"] == setting}
+        cells = [at.get((agent, step)) for step in (100_000, 200_000) for agent in named[0]]
+        keys = [at.get((agent, 50_000)) for agent in named[1]]
+        found.append(["nothing" if setting == UNCHANGED else f"`{setting}`"])
+        found[-1] += ["" if cell is None else f"{cell['solved']} of {cell['seeds']}" for cell in cells]
+        found[-1] += ["" if cell is None else f"{cell['q_key']:.2f}" for cell in keys]
+    return _markdown(found) if rows else "No runs yet."
 
 
 def scores(results: Path) -> str:

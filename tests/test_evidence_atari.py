@@ -20,7 +20,9 @@ sys.path.insert(0, str(ROOT))
 
 from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
 
-EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "own", "scores", "dopamine"))
+EMPTY_PAGE = "".join(
+    f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "own", "when", "scores", "dopamine")
+)
 
 
 def make_run(
@@ -202,11 +204,29 @@ def row_of(text: str, claim: str) -> list[str]:
     )
 
 
+def test_the_page_says_when_returns_go_stale(tmp_path: Path) -> None:
+    rows = [
+        {"settings": setting, "agent": agent, "step": step, "solved": solved, "seeds": 40, "q_key": value}
+        for setting, agent, step, solved, value in (
+            ("agent.double=true", "strsil-dqn", 100_000, 7, 0.5),
+            ("exploration.decay_steps=250000", "dqn", 50_000, 0, 2.5),
+            ("exploration.decay_steps=250000", "dqn", 100_000, 1, 2.0),
+            ("exploration.decay_steps=250000", "sail-dqn", 200_000, 40, 0.9),
+            ("optimiser.learning_rate=0.0003", "dqn", 50_000, 0, 2.5),
+        )
+    ]
+    tables.write(tmp_path / "kdt" / "when_stale.csv", {"commit": "abc"}, rows)
+    lines = page.when_stale(tmp_path).splitlines()
+    assert lines[0].count("|") == lines[2].count("|") == 12
+    unchanged = "| nothing | 1 of 40 |  |  |  |  |  | 40 of 40 |  | 2.50 |  |"
+    assert lines[2:] == [unchanged, "| `agent.double=true` |  |  |  | 7 of 40 |  |  |  |  |  |  |"]
+
+
 def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     text = page.filled(EMPTY_PAGE, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
-    assert text.count("No runs yet.") == 2
+    assert text.count("No runs yet.") == 3
     for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
             write_curve(tmp_path, game, agent, [score] * 10)
