@@ -29,7 +29,7 @@ from sail.envs.atari_settings import rom
 from sail.presets import emulators
 
 STARTUP_SECONDS = 180.0
-"""What a child may need beside measuring: 240 emulators take 10 to 30 s to start, and compiling 20 to 60 s."""
+"""What a child may need beside measuring: 200 emulators in threads take 26 s to start, and compiling 20 to 60 s."""
 PROTOTYPE_SECONDS = 85
 """It prints a rate every 20 s, and the first one has its compilation in it."""
 COLUMNS = {

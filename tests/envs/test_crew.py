@@ -23,7 +23,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.crew import Crew, _environment
 from sail.envs.worker import STEP
 from sail.errors import BadInputError, TrainingError
-from sail.machine import cores
+from sail.machine import cores_to_share
 from sail.training.emulators import CrewEmulators, Pools
 from sail.training.host import HostProgram
 from sail.training.run_folder import RunFolder
@@ -334,10 +334,21 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
     crew = make_crew(replace(PONG, give_way=give_way))
     crew.pools[0].reset(0)
     crew.pools[0].recv()
-    given = sorted(os.sched_getaffinity(0))
-    expected = given[: max(len(given) - 2 * (len(given) // cores()), 1)] if give_way else given
+    expected = cores_to_share() if give_way else sorted(os.sched_getaffinity(0))
     for process in crew._processes:
         assert sorted(os.sched_getaffinity(process.pid)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "shared"),
+    [(16, None, 14), (16, "8", 12), (64, "8", 48), (2, None, 1), (1, None, 1)],  # two for each of 1, 2, 8 runs
+)
+def test_two_cores_are_left_to_each_run(monkeypatch: Any, given: int, wanted: str | None, shared: int) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(given)), raising=False)
+    monkeypatch.delenv("SAIL_CORES", raising=False)
+    if wanted is not None:
+        monkeypatch.setenv("SAIL_CORES", wanted)
+    assert cores_to_share() == list(range(shared))
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")

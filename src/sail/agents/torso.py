@@ -61,8 +61,9 @@ class Torso:
         if self.kind == "mlp":
             return MLP(math.prod(self.observation_shape), before_last, key, initialiser)
         conv_key, dense_key = jax.random.split(key)
-        alone = {"alone": self.alone}
-        seen = convolution.ConvTorso(self._image_shape, self.kind, conv_key, self.precision, initialiser, **alone)
+        seen = convolution.ConvTorso(
+            self._image_shape, self.kind, conv_key, self.precision, initialiser, alone=self.alone
+        )
         return Then(seen, MLP(self._num_seen, before_last, dense_key, initialiser)) if before_last else seen
 
     def prepare(self, observation: Array) -> Array:

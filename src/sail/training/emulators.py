@@ -122,11 +122,11 @@ class Pools:
         self._turn = np.zeros(config.seeds, np.int64)
         pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
         waiting = iter(pools)
+        behind: Any = Emulators if self._crew is None else CrewEmulators
         try:
             for seed in range(config.seed, config.seed + config.seeds):
                 self._pools.append([])
                 for begin in np.random.SeedSequence([seed, step, 1]).generate_state(config.num_pools) % 2**31:
-                    behind: Any = Emulators if self._crew is None else CrewEmulators
                     self._pools[-1].append(behind(next(waiting), int(begin)))
         except BaseException:
             self.close()
