@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,11 +77,14 @@ class OverGames(NamedTuple):
 def over_games(pairs: list[tuple[Any, Any]]) -> OverGames:
     """The average and median of the relative improvement x over y, of pairs of curves [seeds, millions].
 
-    Intervals are 95 % of resamples of the games, and of the seeds of each. A base that scores 0 gives no finite ratio:
-    such a game counts in the median, as better, worse or the same, and is left out of the average, which says so.
+    Intervals are 95 % of resamples of the games, and of the seeds of each; one run each of one game has none. A base
+    that scores 0 gives no finite ratio: such a game counts in the median, as better, worse or the same, and is left out
+    of the average, which says so.
     """
     random = np.random.default_rng(0)
     values = np.array([ratio(x, y) for x, y in pairs])
+    if len(pairs) == 1 and len(pairs[0][0]) * len(pairs[0][1]) == 1:
+        return OverGames(f"{_percent(values[0])}, no interval", UNTESTED)
     resampled = np.empty((RESAMPLES, len(pairs)))
     for column, (x, y) in enumerate(pairs):
         alone = len(x) * len(y) == 1
@@ -154,6 +158,26 @@ def undervalued(file: str, env: str, agents: tuple[str, str], setting: str, step
         number = f"{'; '.join(values)}, 8 of 10 seeds in brackets; the optimum is {optimum:.2f}"
         verdict = HOLDS if a["q_key_90"] < optimum else DOES_NOT if a["q_key_10"] > optimum else NO_DIFFERENCE
         return Ours(number, f"{step:,} steps", f"{a['seeds']} and {b['seeds']}", verdict)
+
+    return ours
+
+
+def update_rates(file: str, agents: Sequence[str], times: float) -> Measure:
+    """Frames per second by the updates of agents alone: is the second one `times` as fast as the last?"""
+
+    def ours(results: Path) -> Ours:
+        path = results.parent / "benchmarks" / "results" / file
+        rows = json.loads(path.read_text())["agents"] if path.is_file() else {}
+        if not set(agents) <= rows.keys():
+            return Ours()
+        rates = [rows[agent]["frames_per_second_at_most"] for agent in agents]
+        rounds = [rows[agent]["us_of_rounds"] for agent in agents]
+        number = ", ".join(f"{rate:,}" for rate in rates) + " by updates alone, the fastest rounds"
+        # Every round of the one against every round of the other.
+        low, high = min(rounds[-1]) / max(rounds[1]), max(rounds[-1]) / min(rounds[1])
+        verdict = HOLDS if low > times else DOES_NOT if high < times else NO_DIFFERENCE
+        number += f"; {rates[1] / rates[-1]:.2f} times as fast [{low:.2f}, {high:.2f}]"
+        return Ours(number, "no training", f"{len(rounds[1])} rounds", verdict)
 
     return ours
 

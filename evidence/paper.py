@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evidence.claims import Measure, improvement, solved, undervalued, untested
+from evidence.claims import Measure, improvement, solved, undervalued, untested, update_rates
 from sail.games import GROUPS
 
 HARD, ALL = GROUPS["hard-exploration"], GROUPS["paper"]
@@ -103,8 +103,8 @@ CLAIMS = [
     Claim(
         "Frames a second: IQN, SAIL-IQN, RND-IQN; SAIL more than twice as fast as RND",
         "100, 95, 45",
-        untested,
-        "sail bench atari:Pong --agent iqn, sail-iqn, iqn --rnd",
+        update_rates("updates_h200.json", ("iqn", "sail-iqn", "iqn+rnd"), 2.0),
+        "python benchmarks/updates.py",
     ),
     Claim(
         "SAIL-DQN over AL-DQN without sticky actions, all games",

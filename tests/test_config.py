@@ -149,7 +149,7 @@ PUBLISHED = [
     ("full-rainbow", "paper", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
     ("dqn", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, "squared", 1),
     ("c51", "dopamine", {**ADAM, "learning_rate": 2.5e-4, "eps": 3.125e-4}, None, 1),
-    ("iqn", "dopamine", {**ADAM, "learning_rate": 5e-5, "eps": 3.125e-4}, None, 3),
+    ("iqn", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
     ("rainbow", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
     ("full-rainbow", "dopamine", {**ADAM, "learning_rate": 6.25e-5, "eps": 1.5e-4}, None, 3),
 ]

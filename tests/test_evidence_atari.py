@@ -178,12 +178,12 @@ def test_a_base_of_zero_counts_in_the_median_and_is_said_to_be_missing_in_the_av
     assert found.text.startswith(
         "average of the 2 games with a base above or below 0 +50 % [+50 %, +50 %], median unbounded"
     )
-    assert claims.over_games([infinite]).text == "median unbounded [unbounded, unbounded]"
+    assert claims.over_games([infinite] * 2).text == "median unbounded [unbounded, unbounded]"
 
 
 def test_seeds_widen_the_interval() -> None:
     base = np.array([[1.0]])
-    alone = claims.over_games([(np.array([[1.5]]), base)])
+    alone = claims.over_games([(np.array([[1.5]]), base)] * 2)
     several = claims.over_games([(np.array([[1.0], [2.0]]), base)])
     assert "median +50 % [+50 %, +50 %]" in alone.text
     assert "median +50 % [+0 %, +100 %]" in several.text
@@ -275,6 +275,28 @@ def test_gridworlds_are_judged_by_their_intervals(tmp_path: Path) -> None:
 
     # Eight of ten seeds are between 0.1 and 0.9.
     assert [valued(optimum) for optimum in (0.95, 0.5, 0.05)] == [claims.HOLDS, claims.NO_DIFFERENCE, claims.DOES_NOT]
+
+
+def test_agents_are_compared_by_the_time_of_their_updates(tmp_path: Path) -> None:
+    assert claims.update_rates("x.json", ("a", "b", "c"), 2.0)(tmp_path / "results") == claims.Ours()
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    rounds = {"a": [9.0, 8.0], "b": [10.0, 12.0], "c": [15.0, 18.0]}
+    rows = {k: {"frames_per_second_at_most": 120 / min(v), "us_of_rounds": v} for k, v in rounds.items()}
+    (folder / "x.json").write_text(json.dumps({"agents": rows}))
+
+    def found(times: float) -> claims.Ours:
+        return claims.update_rates("x.json", ("a", "b", "c"), times)(tmp_path / "results")
+
+    assert "15.0, 12.0, 8.0 by updates alone" in found(2).number
+    assert "1.50 times as fast [1.25, 1.80]" in found(2).number  # 15 / 12 to 18 / 10
+    assert [found(times).verdict for times in (1.2, 1.5, 2.0)] == [claims.HOLDS, claims.NO_DIFFERENCE, claims.DOES_NOT]
+    assert found(2).seeds == "2 rounds"
+
+
+def test_one_run_of_one_game_has_no_interval() -> None:
+    one = np.array([[1.0, 3.0]])
+    assert claims.over_games([(3 * one, one)]) == claims.OverGames("+200 %, no interval", claims.UNTESTED)
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
