@@ -179,6 +179,9 @@ def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
     program = HostProgram(config)
     state = full(program.init())
     step, block = config.learning.starts, config.block_steps
+    piece = (
+        block if jax.default_backend() == "cpu" else 50 * block
+    )  # as in training: it waits for the device after each
     state = program.advance(state, step, 2 * block).state
     step += 2 * block
     jax.block_until_ready(state)
@@ -194,10 +197,10 @@ def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
     state, before, steps = state._replace(learner=learner), _updates(learner), 0
     started, cpu_started = time.perf_counter(), time.process_time()
     while time.perf_counter() - started < seconds:
-        advance = program.advance(state, step, block)
+        advance = program.advance(state, step, piece)
         if advance.failure is not None:
             raise advance.failure
-        state, step, steps = advance.state, step + block, steps + block
+        state, step, steps = advance.state, step + piece, steps + piece
     jax.block_until_ready(state)
     elapsed, cpu_elapsed = time.perf_counter() - started, time.process_time() - cpu_started
     updates = _updates(state.learner) - before

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sail.agents.base import of_action
 from sail.agents.c51 import C51
 from sail.agents.dqn import DQN
 from sail.agents.torso import Torso
+from sail.losses import of_action
 from sail.networks import MLP, Dense, Head, NoisyDense, Stream
 
 key, other_key = jax.random.split(jax.random.key(0))

@@ -21,7 +21,17 @@ def squared(error: Array) -> Array:
 
 def td_error(q_tm1: Array, a_tm1: Array, target_tm1: Array) -> Array:
     """How far Q(s, a) is above its target; q_tm1 is [..., A], the others are [...]."""
-    return jnp.take_along_axis(q_tm1, a_tm1[..., None], axis=-1)[..., 0] - target_tm1
+    return of_action(q_tm1, a_tm1) - target_tm1
+
+
+def of_action(values: Array, action: Array, axis: int = -1) -> Array:
+    """The values of one action: [..., A] and [...] to [...]; `axis` is where the actions are, if not last.
+
+    By comparing instead of looking up: the gradient of a lookup is a scatter, three small programs more on a GPU.
+    """
+    index = jnp.expand_dims(action, tuple(range(action.ndim, values.ndim)))
+    actions = jnp.expand_dims(jnp.arange(values.shape[axis]), tuple(range(1, -axis)))
+    return jnp.where(actions == index, values, jnp.zeros((), values.dtype)).sum(axis)
 
 
 def project(atoms: Array, probabilities: Array, support: Array) -> Array:

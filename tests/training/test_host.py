@@ -30,6 +30,7 @@ from sail.config import Config, make_config
 from sail.envs.host import Rows
 from sail.training import checkpoint, emulators
 from sail.training.host import HostProgram
+from sail.training.learner_thread import LearnerThread
 from sail.training.loop import InterruptedTrainingError
 from sail.training.metrics import updates_at
 from sail.training.program import Advance
@@ -54,6 +55,7 @@ def program_of(config: Config) -> HostProgram:
     """A program whose compiled part is shared with others of the same settings."""
     program = HostProgram(config)
     program.device = DEVICES.setdefault(str(dataclasses.asdict(config)), program.device)
+    program._line = LearnerThread(config, program.device)
     return program
 
 
@@ -277,6 +279,46 @@ def test_two_pools_that_take_turns_fill_one_ring(pools: Any, seeds: int, frames:
     assert trained.updates() == [updates_at(trained.program.config, 800)] * seeds
 
 
+@pytest.mark.parametrize(
+    ("num_pools", "within_step", "turns"),
+    [
+        # The second pool ends at its second answer, begins at its third, and so on. A turn after each end is not its.
+        (3, False, [0, 1, 2, 0, 1, 2, 0, 2, 0, 1, 2, 0, 1, 2, 0, 2, 0, 1]),
+        (3, True, [0, 1, 2] * 6),  # it has begun again within the step
+        (2, False, [0, 1] * 9),
+    ],
+)
+def test_a_pool_that_begins_anew_misses_a_turn(
+    pools: Callable[..., list[Pool]], num_pools: int, within_step: bool, turns: list[int]
+) -> None:
+    made = pools(lengths=(1000,), within_step=within_step)
+    config = tiny(learning={"num_envs": num_pools, "num_pools": num_pools})
+    asked = emulators.Pools(config, 0)
+    made[1].envs[0].lengths = (1,)
+    try:
+        for turn in turns:
+            (pool,), (rows,) = asked.rows(np.arange(1))
+            assert rows is not None and rows.env.tolist() == [turn]
+            pool.act(np.zeros(1, int))
+    finally:
+        asked.close()
+
+
+@pytest.mark.parametrize("num_pools", [3, 4])
+def test_pools_that_miss_turns_fill_one_ring(pools: Callable[..., list[Pool]], num_pools: int) -> None:
+    made = pools(lengths=(3, 40, 1, 12), within_step=False)
+    learning = {**NEVER, "num_envs": 12, "num_pools": num_pools}
+    trained = Trained(tiny(learning=learning, replay={"capacity": 2400}), 400, 800)
+    ring = trained.ring()
+    told = [slots for pool in made[1:] for slots in pool.told(len(pool.answers))]
+    # Emulators are up to an answer ahead of the ring.
+    taken = [slots[:size] for slots, size in zip(told, ring.size, strict=True)]
+    assert all(0 <= len(slots) - len(some) <= 2 for slots, some in zip(told, taken, strict=True))
+    assert_ring_holds(ring, taken)
+    steps = sum(slot["end"] != replay.CLOSING for slots in taken for slot in slots)
+    assert 1200 <= steps == trained.program._taken[0] < 1200 + 12 // num_pools
+
+
 def test_a_dozen_that_end_at_once_all_get_their_returns(pools: Callable[..., list[Pool]]) -> None:
     made = pools(lengths=(4,), within_step=True)
     trained = Trained(tiny(learning={**NEVER, "num_envs": 12}), 200)
@@ -394,9 +436,8 @@ def test_the_number_of_updates_is_exact(
     assert config.block_steps == blocks
     trained = Trained(config, blocks, 1000 - blocks)
     assert trained.updates() == [updates] == [updates_at(config, 1000)]
-    told = [made[1 + i].told(-((i - trained.rounds()) // num_pools)) for i in range(num_pools)]
-    steps = sum(slot["end"] != replay.CLOSING for pool in told for slots in pool for slot in slots)
-    assert 1000 <= steps < 1000 + num_envs // num_pools
+    assert 1000 <= trained.program._taken[0] < 1000 + num_envs // num_pools
+    assert len(made) == 1 + num_pools
 
 
 def test_the_target_network_is_copied_when_it_is_due() -> None:
@@ -426,6 +467,57 @@ def test_frames_kept_by_the_host_give_the_same_bits_as_on_the_device() -> None:
     assert on_device.episodes == again.episodes == on_host.episodes
     assert on_device.updates() == [400]  # 50 for each block of 200 from step 200 on
     np.testing.assert_array_equal(on_host.program._host_frames[0].frames, on_device.ring().observation)
+
+
+def test_the_size_of_slices_changes_nothing() -> None:
+    whole, pieces = Trained(tiny(), 1200), Trained(tiny(), 200, 600, 200, 200)
+    assert_same_bits(whole.state._replace(key=None), pieces.state._replace(key=None))
+    assert whole.episodes == pieces.episodes
+
+
+def always(action: int, params: Any) -> Any:
+    zeros = jax.tree.map(lambda x: 0 * x, params)
+    return eqx.tree_at(last_bias, zeros, last_bias(zeros).at[:, action].set(1.0))
+
+
+def test_actions_are_chosen_with_the_networks_of_a_block_ago() -> None:
+    config = tiny("Chain", learning={**NEVER, "num_envs": 4}, exploration={"start": 0.0, "end": 0.0})
+    program = program_of(config)
+    try:
+        state = program.init()
+        fresh = state.learner.params
+        assert state.acting is fresh
+        learner = state.learner._replace(params=always(0, fresh))
+        state = program.advance(state._replace(learner=learner, acting=always(1, fresh)), 0, config.block_steps).state
+        assert_same_bits(state.acting, learner.params)
+        state = program.advance(state, config.block_steps, config.block_steps).state
+        actions, size = np.asarray(state.ring.action[0]), np.asarray(state.ring.size[0])
+        # 200 steps are 50 rounds of 4. The last actions of a block are taken in the next, as the first of all was.
+        for row, used in zip(actions, size, strict=True):
+            assert row[:51].tolist() == [1] * 51 and row[51:used].tolist() == [0] * (used - 51)
+    finally:
+        program.close()
+
+
+def test_what_fails_in_the_thread_of_the_learner_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = program_of(tiny())
+    asked: list[int] = []
+
+    def broken(learner: Any, ring: Any, key: Any, step: Any) -> Any:
+        asked.append(int(step))
+        raise MemoryError("the device is full")
+
+    try:
+        state = program.advance(program.init(), 0, 200).state
+        with monkeypatch.context() as patch:
+            patch.setattr(program.device, "update", broken)
+            with pytest.raises(MemoryError, match="the device is full"):
+                program.advance(state, 200, 1200)
+        assert asked == [400]  # what was asked for after it is not done
+        assert "learner" in " ".join(thread.name for thread in threading.enumerate())
+    finally:
+        program.close()
+    assert "learner" not in " ".join(thread.name for thread in threading.enumerate())
 
 
 # Seeds ----------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from sail.agents.torso import Torso
@@ -98,9 +97,3 @@ class Agent:
             noisy=self.noisy,
             initialiser=initialiser,
         )
-
-
-def of_action(values: Array, action: Array, axis: int = -1) -> Array:
-    """The values of one action: [..., A] and [...] to [...]; `axis` is where the actions are, if not last."""
-    index = action.reshape(action.shape + (1,) * (values.ndim - action.ndim))
-    return jnp.take_along_axis(values, index, axis=axis).squeeze(axis)

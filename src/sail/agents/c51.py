@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sail import losses, rules
-from sail.agents.base import Agent, Params, of_action
+from sail.agents.base import Agent, Params
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class C51(Agent):
             probabilities = (policy[..., None] * outlook).reshape(atoms.shape)
         else:
             best = jnp.argmax(q, axis=-1) if chosen is None else chosen
-            probabilities = of_action(outlook, best, axis=-2)
+            probabilities = losses.of_action(outlook, best, axis=-2)
             atoms = jnp.broadcast_to(support, probabilities.shape)
         atoms = reward[..., None] + discount[..., None] * atoms
         return jnp.vectorize(partial(losses.project, support=support), signature="(s),(s)->(m)")(atoms, probabilities)
 
     def loss(self, params: Params, prepared: Array, action: Array, targets: Array, key: Array | None = None) -> Array:
         """[...]."""
-        logits = of_action(params(prepared, key), action, axis=-2)
+        logits = losses.of_action(params(prepared, key), action, axis=-2)
         return jnp.vectorize(losses.cross_entropy, signature="(m),(m)->()")(logits, targets)
 
     def _means(self, probabilities: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 from jax import Array
 
 from sail import losses, rules
-from sail.agents.base import Agent, Params, of_action
+from sail.agents.base import Agent, Params
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class DQN(Agent):
 
     def targets(self, outlook: Array, reward: Array, discount: Array, chosen: Array | None = None) -> Array:
         """[...]: reward + discount * value of the next state."""
-        value = rules.bootstrap(self.rule, outlook, self.tau) if chosen is None else of_action(outlook, chosen)
+        value = rules.bootstrap(self.rule, outlook, self.tau) if chosen is None else losses.of_action(outlook, chosen)
         return reward + discount * value
 
     def loss(self, params: Params, prepared: Array, action: Array, targets: Array, key: Array | None = None) -> Array:

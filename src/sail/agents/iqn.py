@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from sail import losses, rules
-from sail.agents.base import Agent, Params, of_action
+from sail.agents.base import Agent, Params
 from sail.networks import Dense, Head
 
 
@@ -91,7 +91,7 @@ class IQN(Agent):
             after = (policy[..., None, :] * (outlook.quantiles - scaled_log[..., None, :])).sum(axis=-1)
         else:
             best = jnp.argmax(outlook.q, axis=-1) if chosen is None else chosen
-            after = of_action(outlook.quantiles, best[..., None])
+            after = losses.of_action(outlook.quantiles, best[..., None])
         return reward[..., None] + discount[..., None] * after
 
     def loss(self, params: Params, prepared: Array, action: Array, targets: Array, key: Array | None = None) -> Array:
@@ -99,7 +99,7 @@ class IQN(Agent):
         tau_key, noise_key = _split(key)
         taus = _fractions(tau_key, (*action.shape, self.quantiles))
         quantiles = params.quantiles(params.torso(prepared), taus, noise_key if self.noisy else None)
-        taken = of_action(quantiles, action[..., None])
+        taken = losses.of_action(quantiles, action[..., None])
         loss = jnp.vectorize(losses.quantile_huber, signature="(n),(n),(k)->()", excluded={3})
         return loss(taken, taus, targets, self.kappa)
 

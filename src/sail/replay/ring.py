@@ -107,8 +107,8 @@ def extend(ring: Ring, steps: Steps, rows: Array | None = None, taken: Array | N
     end = jnp.where(steps.terminated, TERMINATED, jnp.where(steps.truncated, TRUNCATED, GOES_ON)).astype(jnp.int8)
 
     def write(column: Array, value: Any, closing_value: Any) -> Array:
-        column = column.at[row, slot].set(value, mode="drop", unique_indices=taken is None)
-        return column.at[row, closing_slot].set(closing_value, mode="drop")
+        column = column.at[row, slot].set(value, mode="drop", unique_indices=True)
+        return column.at[row, closing_slot].set(closing_value, mode="drop", unique_indices=True)
 
     written = slots.sum(axis=0)
     size = ring.size if rows is None else ring.size[rows]

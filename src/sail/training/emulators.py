@@ -23,6 +23,9 @@ PATIENCE_SECONDS = 300.0
 CLOSING_SECONDS = 10.0
 """How long all pools together may take to end."""
 
+MISSING_HELPS = 2
+"""With no more pools than that, missing a turn would leave the device with a single one to think about."""
+
 
 class Emulators:
     """Asks and answers in turns: `rows`, then `act` on them, then `rows` again."""
@@ -114,12 +117,17 @@ class CrewEmulators:
 
 
 class Pools:
-    """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools."""
+    """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools.
+
+    To begin a game anew takes as long as many steps, so a pool that has to misses its next turn. That depends on what
+    was played and on nothing else, so a seed gives the same run again.
+    """
 
     def __init__(self, config: Config, step: int) -> None:
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators | CrewEmulators]] = []
-        self._turn = np.zeros(config.seeds, np.int64)
+        self._turns = [list(range(config.num_pools)) for _ in range(config.seeds)]
+        self._miss_next = np.zeros((config.seeds, config.num_pools), bool)
         pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
         waiting = iter(pools)
         behind: Any = Emulators if self._crew is None else CrewEmulators
@@ -135,13 +143,25 @@ class Pools:
     def rows(self, seeds: Any) -> tuple[list[Emulators | CrewEmulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
         self.deliver()
-        pools = [self._pools[seed][self._turn[seed]] for seed in seeds]
+        pools: list[Emulators | CrewEmulators] = []
         answers: list[Rows | None] = [None] * len(self._pools)
-        for seed, pool in zip(seeds, pools, strict=True):
-            rows = pool.rows()
-            answers[seed] = rows._replace(env=rows.env + np.int32(self._turn[seed] * self._each))
-        self._turn[seeds] = (self._turn[seeds] + 1) % len(self._pools[0])
+        for seed in seeds:
+            turn = self._next_turn(seed)
+            pools.append(self._pools[seed][turn])
+            rows = pools[-1].rows()
+            answers[seed] = rows._replace(env=rows.env + np.int32(turn * self._each))
+            begins_anew = not pools[-1].env.resets_within_step and (rows.terminated | rows.truncated).any()
+            self._miss_next[seed, turn] = begins_anew
         return pools, answers
+
+    def _next_turn(self, seed: int) -> int:
+        """Whose turn it is, of a seed's pools. If all would miss it, it is the first one's."""
+        turns, misses = self._turns[seed], self._miss_next[seed]
+        while misses[turns[0]] and len(turns) > MISSING_HELPS:
+            misses[turns[0]] = False
+            turns.append(turns.pop(0))
+        turns.append(turns.pop(0))
+        return turns[-1]
 
     def deliver(self) -> None:
         """Sends all actions that have not been sent; waits for the device, if it has yet to choose them."""

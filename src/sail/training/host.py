@@ -1,14 +1,15 @@
 """The host loop: environments outside the compiled program, in threads or processes; everything else on the device.
 
-A round takes what some emulators of each seed have answered, writes it into the ring and picks their next actions. As
-soon as the steps of a block are in, its updates are sent to the device. Emulators come in pools that take turns: some
-play while the device thinks about the others, and what the loop waits for is the rows of the pool that is due.
-Everything is done in one order, so a seed gives the same run again.
+A round takes what some emulators of each seed have answered, picks their next actions, and has the rows written into
+the ring. As soon as the steps of a block are in, its updates are asked for (`learner_thread`). Emulators come in pools
+that take turns: some play while the device thinks about the others, and what the loop waits for is the rows of the pool
+that is due. Everything is done in one order, so a seed gives the same run again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from sail import envs, replay
+from sail import envs
 from sail.agents.base import Params
 from sail.config import Config
 from sail.envs.host import Rows
@@ -28,6 +29,7 @@ from sail.training.host_device import DeviceSide, HostState, Saved
 from sail.training.host_evaluation import evaluate_seed
 from sail.training.journal import DamagedJournalError, Journal
 from sail.training.learner import Diagnostics
+from sail.training.learner_thread import Learned, LearnerThread, nothing_learned
 from sail.training.parcels import pack
 from sail.training.program import Advance, Scores, epsilon_of, make_agent
 
@@ -52,6 +54,7 @@ class HostProgram:
         self._scores = np.zeros((config.seeds, num_envs))
         self._lengths = np.zeros((config.seeds, num_envs), np.int64)
         self._host_frames: list[HostFrames] = []
+        self._line = LearnerThread(config, self.device)
         self._journal: Journal | None = None
 
     def attach(self, folder: Path) -> None:
@@ -97,19 +100,19 @@ class HostProgram:
                 return self._replay(saved, meta["replay"], self._journal)
             except DamagedJournalError as error:
                 note(f"The replay ring that was kept cannot be read ({error}).")
-        self._live = self._with_empty_ring(saved)
+        state = self._with_empty_ring(saved)
         refill = min(step, self.config.replay.capacity)
         note(f"The replay ring is not there: filling it with {refill:,} new steps first, which do not count.")
         self._taken[:] = step - refill
         self._start(step)
+        self._begin(state)
         self._collect(step, epsilon_step=step)
-        # What does not count does not count for curiosity either.
-        self._live = self._live._replace(learner=saved.learner)
         self._taken[:] = step
         self._episodes = []
         self._scores[:] = 0.0
         self._lengths[self._lengths > 0] = -(2**40)  # episodes that began before do not count either
-        return self._live
+        # What does not count does not count for curiosity either.
+        return self._end()._replace(learner=saved.learner)
 
     def _replay(self, saved: Saved, files: Any, journal: Journal) -> HostState:
         """Fills an empty ring with what a journal has kept. The episodes that were running are cut off there."""
@@ -118,7 +121,7 @@ class HostProgram:
         for rows, actions, begins in journal.read(files):
             if begins:  # a run was resumed here: what had been running was lost
                 ring = self.device.cut_off(ring)
-            ring, walkers = self.device.write(ring, walkers, state.learner.curiosity, rows, actions)
+            ring, walkers = self.device.write_past(ring, walkers, state.learner.curiosity, rows, actions)
             for seed, frames in enumerate(self._host_frames):
                 own = Rows(*[None if column is None else column[seed] for column in rows])
                 there = own.env < self.config.learning.num_envs
@@ -132,33 +135,44 @@ class HostProgram:
 
     def advance(self, state: HostState, step: int, num_steps: int) -> Advance:
         """Every seed `num_steps` steps further. `state` is used up."""
-        self._live = state
         self._taken = np.maximum(self._taken, step)
         self._start(step)
+        self._begin(state)
         episodes: list[dict[str, Any]] = []
-        learned: list[Array] = []
+        learned: list[Future[Learned]] = []
         failure = None
         block = self.config.block_steps
         try:
             for boundary in range(step + block, step + num_steps + 1, block):
                 # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
                 self._collect(boundary)
-                learned.append(self._learn(boundary))
+                before = learned[-1].result().params if learned else state.learner.params
+                learned.append(self._line.learn(boundary))
+                self._acting = before
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]
         except SailError as error:
             failure = error
-        columns = (
-            np.stack([np.asarray(one) for one in learned], axis=-1) if learned else self._nothing()[..., None][..., :0]
-        )
-        return Advance(self._live, len(learned) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
+        state = self._end()
+        found = [np.asarray(one.result().diagnostics) for one in learned]
+        columns = np.stack(found, axis=-1) if found else nothing_learned(self.config)[..., None][..., :0]
+        return Advance(state, len(learned) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
 
     def learn(self, state: HostState, step: int) -> HostState:
         """The updates of the block up to `step` alone, for whoever wants to know how long they take."""
-        self._live = state
-        self._learn(step)
-        return self._live
+        self._begin(state)
+        self._line.learn_now(step)
+        return self._end()
+
+    def _begin(self, state: HostState) -> None:
+        """Takes a state apart: into what the rounds change, and what learning does."""
+        self._walkers, self._key, self._acting = state.walkers, state.key, state.acting
+        self._line.begin(state)
+
+    def _end(self) -> HostState:
+        """And together again, once all that was asked for is on its way to the device."""
+        return HostState(*self._line.end(), self._walkers, self._key, self._acting)
 
     @property
     def bytes_on_host(self) -> int:
@@ -185,6 +199,7 @@ class HostProgram:
         if self.pools is not None:
             self.pools.close()
         self.pools = None
+        self._line.close()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -196,6 +211,7 @@ class HostProgram:
                 HostFrames(env.observation_shape, env.observation_dtype, config.learning.num_envs, config.ring_length)
                 for _ in range(config.seeds)
             ]
+            self._line.read_frames_from(self._host_frames)
         return self.device.with_empty_ring(saved)
 
     def _start(self, step: int) -> None:
@@ -214,52 +230,18 @@ class HostProgram:
             pools, answers = self.pools.rows(asked)
             steps = self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step)
             self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
-            live = self._live
             rows = together(answers)
             parcel = pack(rows, self._rounds, epsilon_of(self.config, steps))
-            learner = live.learner
-            moments, ring, walkers, actions = self.device.act(
-                learner.params, learner.curiosity, live.ring, live.walkers, live.key, parcel
-            )
-            if moments is not None and learner.curiosity is not None:
-                frames, errors = moments
-                learner = learner._replace(curiosity=learner.curiosity._replace(frames=frames, errors=errors))
+            self._walkers, news, actions = self.device.walk(self._acting, self._walkers, self._key, parcel)
             actions.copy_to_host_async()
             for seed, pool in zip(asked, pools, strict=True):
                 pool.act(partial(_of_seed, actions, int(seed)))
-            self._live = live._replace(learner=learner, ring=ring, walkers=walkers)
+            self._line.write(news)
             ended = [self._account(seed, answers[seed]) for seed in asked]
             self._fill_returns(asked, ended)
             if self._journal is not None:
                 self._journal.add(rows, actions)
-            if actions.is_ready():
-                self.pools.deliver()  # before the updates are begun, which takes its time
-
-    def _learn(self, step: int) -> Any:
-        """The updates that the block up to `step` has earned, and the target network if it is due."""
-        if step < self.config.learning.starts:
-            return self._nothing()
-        live = self._live
-        if self._host_frames:
-            drawn = self.device.draw(live.ring, live.key, np.int32(step))
-            on_host = jax.device_get(drawn.places)
-            states = [
-                replay.gather_frames(frames.frames, jax.tree.map(lambda x, i=i: x[i], on_host), self.env.stack)
-                for i, frames in enumerate(self._host_frames)
-            ]
-            learner, drawn_by, diagnostics = self.device.learn(
-                live.learner, live.ring, live.key, np.int32(step), drawn, np.stack(states)
-            )
-        else:
-            learner, drawn_by, diagnostics = self.device.update(live.learner, live.ring, live.key, np.int32(step))
-        if step % self.config.learning.target_period == 0:
-            learner = learner._replace(target=self.device.copy(learner.params))
-        ring = live.ring if drawn_by[0] is None else live.ring._replace(priority=drawn_by[0], top=drawn_by[1])
-        self._live = live._replace(learner=learner, ring=ring)
-        return diagnostics
-
-    def _nothing(self) -> Any:
-        return np.full((self.config.seeds, len(Diagnostics._fields)), np.nan, np.float32)
+            self.pools.deliver()
 
     def _account(self, seed: Any, rows: Any) -> Any:
         """Counts steps and scores of one seed's rows; gives the environments whose episodes ended."""
@@ -287,7 +269,7 @@ class HostProgram:
             for seed, over in zip(asked, ended, strict=True):
                 some = over[first : first + FILL_ROWS]
                 rows[seed, : len(some)] = some
-            self._live = self._live._replace(ring=self.device.fill(self._live.ring, rows))
+            self._line.fill(rows)
 
 
 def _of_seed(actions: Array, seed: int) -> Any:

@@ -30,6 +30,15 @@ class Walkers(NamedTuple):
     age: Array  # [E] steps since the episode began
 
 
+class News(NamedTuple):
+    """What rows tell the ring of one seed."""
+
+    rows: Rows
+    frame: Array  # [W, ...] the newest before the step
+    action: Array  # [W] what was chosen there
+    age: Array  # [W] steps since the episode began
+
+
 class HostState(NamedTuple):
     """Everything on the device, with a leading axis of seeds."""
 
@@ -37,6 +46,7 @@ class HostState(NamedTuple):
     ring: replay.Ring
     walkers: Walkers
     key: Array
+    acting: Params  # the networks that choose actions: the learner's of a block ago
 
 
 class Saved(NamedTuple):
@@ -55,28 +65,52 @@ class DeviceSide:
         self.frames_on_host = _frames_on_host(config, env)
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
-        self.act = jax.jit(over_seeds(self._act, seeds, 6), donate_argnums=(2, 3))
-        self.write = jax.jit(over_seeds(self._write_past, seeds, 5), donate_argnums=(0, 1))
+        self.walk = jax.jit(over_seeds(self._walk, seeds, 4), donate_argnums=1)
+        self.write = jax.jit(over_seeds(self._write, seeds, 3), donate_argnums=0)
+        self.write_past = jax.jit(over_seeds(self._write_past, seeds, 5), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
         self.cut_off = jax.jit(over_seeds(self._cut_off, seeds, 1), donate_argnums=0)
         draw, gather = over_seeds(self._draw, seeds, 2), over_seeds(self._gather, seeds, 2)
         learn = over_seeds(self._learn, seeds, 4, one_by_one=True)
         reprioritise = over_seeds(self._reprioritise, seeds, 3)
 
-        def finish(learner: LearnerState, ring: replay.Ring, key: Array, step: Array, drawn: Drawn, states: Any) -> Any:
-            learner, losses, diagnostics = learn(learner, drawn, states, key, step)
-            return learner, reprioritise(ring, drawn.slots, losses), diagnostics
+        # What is given away (the rest) comes back first: jax pairs buffers by their shapes, in this order, and those of
+        # the optimiser look like networks. The networks stay: actions are chosen with those of a block ago.
+        def finish(
+            params: Params,
+            target: Params,
+            rest: Any,
+            ring: replay.Ring,
+            key: Array,
+            step: Array,
+            drawn: Any,
+            states: Any,
+        ) -> Any:
+            learner, losses, diagnostics = learn(LearnerState(params, target, *rest), drawn, states, key, step)
+            return learner[2:], learner.params, reprioritise(ring, drawn.slots, losses), diagnostics
 
-        def update(learner: LearnerState, ring: replay.Ring, key: Array, step: Array) -> Any:
+        def update(params: Params, target: Params, rest: Any, ring: replay.Ring, key: Array, step: Array) -> Any:
             drawn = draw(ring, key, step)
-            return finish(learner, ring, key, step, drawn, gather(ring.observation, drawn.places))
+            return finish(params, target, rest, ring, key, step, drawn, gather(ring.observation, drawn.places))
 
-        self.update = jax.jit(update, donate_argnums=0)
+        self._update = jax.jit(update, donate_argnums=2)
         self.draw = jax.jit(draw)
-        self.learn = jax.jit(finish, donate_argnums=0)
+        self._finish = jax.jit(finish, donate_argnums=2)
         self.copy = jax.jit(lambda params: jax.tree.map(jnp.copy, params))
         self._empty = jax.jit(over_seeds(self._empty_ring, seeds, 1))
         self._fresh = jax.jit(over_seeds(self._fresh_learner, seeds, 1))
+
+    def update(self, learner: LearnerState, ring: replay.Ring, key: Array, step: Any) -> Any:
+        """A block's updates: the learner, the ring's new priorities, diagnostics. The old networks stay as they are."""
+        rest, params, *others = self._update(learner.params, learner.target, learner[2:], ring, key, step)
+        return LearnerState(params, learner.target, *rest), *others
+
+    def learn(self, learner: LearnerState, ring: replay.Ring, key: Array, step: Any, drawn: Drawn, states: Any) -> Any:
+        """The same from transitions that were drawn and states that were gathered elsewhere."""
+        rest, params, *others = self._finish(
+            learner.params, learner.target, learner[2:], ring, key, step, drawn, states
+        )
+        return LearnerState(params, learner.target, *rest), *others
 
     def init(self) -> Saved:
         """Fresh learners. A seed's random numbers come from that seed alone, not from how many run beside it."""
@@ -89,7 +123,7 @@ class DeviceSide:
     def with_empty_ring(self, saved: Saved) -> HostState:
         """A state with nothing in its ring."""
         ring, walkers = self._empty(saved.key)
-        return HostState(saved.learner, ring, walkers, saved.key)
+        return HostState(saved.learner, ring, walkers, saved.key, saved.learner.params)
 
     def _fresh_learner(self, seed: Array) -> Saved:
         key, learner_key = jax.random.split(jax.random.key(seed))
@@ -102,19 +136,10 @@ class DeviceSide:
         frames = jnp.zeros((num_envs, env.stack, *env.observation_shape), env.observation_dtype)
         return ring, Walkers(frames, jnp.zeros(num_envs, jnp.int32), jnp.zeros(num_envs, jnp.int32))
 
-    def _act(
-        self,
-        params: Params,
-        curiosity: Curiosity | None,
-        ring: replay.Ring,
-        walkers: Walkers,
-        key: Array,
-        parcel: Parcel,
-    ) -> tuple[Any, replay.Ring, Walkers, Array]:
-        """What rows say goes into the ring; what to do next comes out, and the moments of what was seen."""
+    def _walk(self, params: Params, walkers: Walkers, key: Array, parcel: Parcel) -> tuple[Walkers, News, Array]:
+        """What rows say moves the walkers; what to do next comes out, and what the ring should know."""
         rows, count, epsilon = unpack(parcel)
-        there = rows.stepped & (rows.env < self.config.learning.num_envs)
-        moments, ring, walkers = self._write(ring, walkers, curiosity, rows, there)
+        walkers, news = self._moved(walkers, rows)
         frames = walkers.frames[rows.env]
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
         act_key = jax.random.fold_in(jax.random.fold_in(key, ACTING), count)
@@ -122,45 +147,54 @@ class DeviceSide:
         q = self.agent.q_values(params, observation, agent_key if self.agent.is_random else None)
         random_action = (jax.random.bits(action_key, rows.env.shape) % self.env.num_actions).astype(jnp.int32)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key, rows.env.shape), random_action)
-        return moments, ring, walkers._replace(action=walkers.action.at[rows.env].set(action)), action
+        return walkers._replace(action=walkers.action.at[rows.env].set(action)), news, action
+
+    def _moved(self, walkers: Walkers, rows: Rows) -> tuple[Walkers, News]:
+        env = rows.env
+        before, age = walkers.frames[env], walkers.age[env]
+        begins = rows.begins.reshape(-1, *[1] * (before.ndim - 1))
+        older = jnp.where(begins, jnp.zeros((), before.dtype), before[:, 1:])
+        frames = jnp.concatenate([older, rows.observation[:, None]], axis=1)
+        moved = walkers._replace(
+            frames=walkers.frames.at[env].set(frames),
+            age=walkers.age.at[env].set(jnp.where(rows.begins, 0, age + 1)),
+        )
+        return moved, News(rows, before[:, -1], walkers.action[env], age)
+
+    def _write(self, ring: replay.Ring, curiosity: Curiosity | None, news: News) -> tuple[replay.Ring, Any]:
+        """The ring with the news, and the moments of what was seen, if anyone is curious."""
+        counts = news.rows.stepped & (news.rows.env < self.config.learning.num_envs)
+        return self._extended(ring, curiosity, news, counts)
 
     def _write_past(
         self, ring: replay.Ring, walkers: Walkers, curiosity: Curiosity | None, rows: Rows, action: Array
     ) -> tuple[replay.Ring, Walkers]:
         """The same for rows of long ago, whose actions are known, and whose frames have been counted."""
-        _, ring, walkers = self._write(ring, walkers, curiosity, rows, jnp.zeros_like(rows.stepped))
+        walkers, news = self._moved(walkers, rows)
+        ring, _ = self._extended(ring, curiosity, news, jnp.zeros_like(rows.stepped))
         return ring, walkers._replace(action=walkers.action.at[rows.env].set(action))
 
-    def _write(
-        self, ring: replay.Ring, walkers: Walkers, curiosity: Curiosity | None, rows: Rows, counts: Array
-    ) -> tuple[Any, replay.Ring, Walkers]:
-        env = rows.env
-        before, age = walkers.frames[env], walkers.age[env]
+    def _extended(
+        self, ring: replay.Ring, curiosity: Curiosity | None, news: News, counts: Array
+    ) -> tuple[replay.Ring, Any]:
+        rows = news.rows
         moments, intrinsic = None, None
         if self.learner.curiosity is not None and curiosity is not None:
-            curiosity, bonus = self.learner.curiosity.look(curiosity, before[:, -1], counts)
+            curiosity, bonus = self.learner.curiosity.look(curiosity, news.frame, counts)
             moments, intrinsic = (curiosity.frames, curiosity.errors), bonus[None]
         closing = rows.observation if rows.closing is None else rows.closing
-        nothing = jnp.zeros((1, *env.shape, 0), ring.observation.dtype)
+        nothing = jnp.zeros((1, *rows.env.shape, 0), ring.observation.dtype)
         steps = replay.Steps(
-            observation=nothing if self.frames_on_host else before[None, :, -1],
-            action=walkers.action[env][None],
+            observation=nothing if self.frames_on_host else news.frame[None],
+            action=news.action[None],
             reward=(jnp.clip(rows.reward, -1, 1) if self.config.host_env.clip_rewards else rows.reward)[None],
             terminated=rows.terminated[None],
             truncated=rows.truncated[None],
             next_observation=nothing if self.frames_on_host else closing[None],
-            age=age[None],
+            age=news.age[None],
             intrinsic=intrinsic,
         )
-        ring = replay.extend(ring, steps, rows=env, taken=rows.stepped[None])
-        begins = rows.begins.reshape(-1, *[1] * (before.ndim - 1))
-        older = jnp.where(begins, jnp.zeros((), before.dtype), before[:, 1:])
-        frames = jnp.concatenate([older, rows.observation[:, None]], axis=1)
-        walkers = walkers._replace(
-            frames=walkers.frames.at[env].set(frames),
-            age=walkers.age.at[env].set(jnp.where(rows.begins, 0, age + 1)),
-        )
-        return moments, ring, walkers
+        return replay.extend(ring, steps, rows=rows.env, taken=rows.stepped[None]), moments
 
     def _fill(self, ring: replay.Ring, rows: Array) -> replay.Ring:
         return replay.fill_returns(ring, self.config.agent.discount, rows=rows, total=self._total)

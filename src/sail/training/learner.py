@@ -153,10 +153,15 @@ class Learner:
         minibatches = jax.tree.map(lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), minibatches)
         keys = jax.random.split(loss_key, num_updates) if self.agent.is_random else None
         carry = (state.params, state.optimiser, state.curiosity)
-        carry, losses = lax.scan(self._step, carry, (minibatches, keys), unroll=self.unroll)
+
+        def step(carry: Any, inputs: Any) -> tuple[Any, Array]:
+            after, losses = self._step(carry, inputs)
+            # With nothing to draw, nothing changes. Chosen here, since behind the loop all of it would have to be kept.
+            return jax.tree.map(partial(jnp.where, drawn.slots.any), after, carry), losses
+
+        carry, losses = lax.scan(step, carry, (minibatches, keys), unroll=self.unroll)
         params, optimiser, curiosity = carry
         learned = LearnerState(params, state.target, optimiser, curiosity)
-        learned = jax.tree.map(partial(jnp.where, drawn.slots.any), learned, state)
         return learned, losses.ravel(), self._diagnose(q_tm1, batch, losses)
 
     @property
