@@ -166,16 +166,23 @@ def test_how_many_states_are_looked_at_at_once_changes_no_number(name: str) -> N
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
-def test_nothing_is_learned_from_nothing() -> None:
+@pytest.mark.parametrize("undo_each", [False, True])
+@pytest.mark.parametrize("name", ["sail-dqn", "dqn+rnd"])
+def test_nothing_is_learned_from_nothing(name: str, undo_each: bool) -> None:
     """Finished episodes only, and none has finished: parameters and optimiser stay as they are."""
-    program = OnDeviceProgram(
-        make_config("kdt", "sail-dqn", {"steps": 400, "replay": {"finished_only": True}, "learning": {"starts": 50}})
-    )
-    before = jax.tree.map(np.asarray, program.init().learner)
-    after, _, episodes = program.advance_arrays(program.init(), 0, 400)
+    settings = {"steps": 400, "replay": {"finished_only": True}, "learning": {"starts": 500}}
+    program = OnDeviceProgram(make_config("kdt", name, settings))
+    state, _, episodes = program.advance_arrays(program.init(), 0, 400)
     assert not np.asarray(episodes.ended).any()  # 50 steps each, and the limit is 100
-    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after.learner), strict=True):
+    before, ring = (jax.tree.map(lambda x: x[0], part) for part in (state.learner, state.ring))
+    learner = dataclasses.replace(program.learner, undo_each=undo_each)
+    update = jax.jit(learner.update, static_argnums=3)
+    after = update(before, ring, jax.random.key(0), 3)[0]
+    for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(a, b)
+    ended = ring._replace(end=ring.end.at[:, 20].set(replay.TERMINATED))
+    after = update(before, replay.fill_returns(ended, DISCOUNT), jax.random.key(0), 3)[0]
+    assert not np.array_equal(before.params.head.advantage.out.bias, after.params.head.advantage.out.bias)
 
 
 def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:

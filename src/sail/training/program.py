@@ -168,6 +168,7 @@ def make_learner(config: Config, agent: Agent) -> Learner:
         curiosity=make_curiosity(config, agent),
         at_once=by_minibatch or (STATES_IN_MEMORY if agent.is_wide and has_convolutions else None),
         unroll=5 if has_convolutions and backend != "cpu" else 1,
+        undo_each=has_convolutions and backend != "cpu",
     )
 
 
