@@ -527,3 +527,9 @@ def test_config_does_not_import_jax() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_how_often_the_predictor_learns() -> None:
+    assert [make_config(env, "iqn+rnd").rnd.period for env in ("atari:Pong", "kdt")] == [4, 1]
+    with pytest.raises(BadInputError, match=r"rnd\.period"):
+        make_config("kdt", "iqn+rnd", {"rnd": {"period": 0}})

@@ -119,7 +119,9 @@ class RNDSettings:
     features: Count | None = None
     """What the two networks say about an observation; none for 512 numbers of an image and 64 of a vector."""
     learning_rate: Positive = 1e-4
-    """Of the predictor's Adam, which takes a step with every update."""
+    """Of the predictor's Adam."""
+    period: Count = 1
+    """Updates of the agent for one step of the predictor, which learns from the frames of one of their minibatches."""
 
 
 @settings

@@ -166,6 +166,24 @@ def test_how_many_states_are_looked_at_at_once_changes_no_number(name: str) -> N
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("period", "minibatches"), [(1, (0, 1, 2, 3, 4)), (2, (0, 2, 4)), (9, (0,))])
+def test_the_predictor_learns_from_some_minibatches(period: int, minibatches: tuple[int, ...]) -> None:
+    overrides = {"steps": 400, "learning": {"starts": 100, "batch_size": 12}, "rnd": {"period": period}}
+    program = OnDeviceProgram(make_config("kdt", "dqn+rnd", overrides))
+    state, _, _ = program.advance_arrays(program.init(), 0, 400)
+    before, ring = (jax.tree.map(lambda x: x[0], part) for part in (state.learner, state.ring))
+    learner, key = program.learner, jax.random.key(1)
+    after = jax.jit(learner.update, static_argnums=3)(before, ring, key, 5)[0]
+    slots = replay.sample(ring, jax.random.fold_in(key, DRAWING), 60)
+    frames = replay.gather(ring, slots, discount=DISCOUNT).observation.reshape(5, 12, -1)
+    expected = before.curiosity
+    for number in minibatches:
+        expected = learner.curiosity.learn(expected, learner.curiosity.lesson(before.curiosity, frames[number]))
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(after.curiosity), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert int(after.curiosity.optimiser[0].count - before.curiosity.optimiser[0].count) == len(minibatches)
+
+
 @pytest.mark.parametrize("undo_each", [False, True])
 @pytest.mark.parametrize("name", ["sail-dqn", "dqn+rnd"])
 def test_nothing_is_learned_from_nothing(name: str, undo_each: bool) -> None:

@@ -99,6 +99,8 @@ class RND:
     scale: float
     features: int = 512
     learning_rate: float = 1e-4
+    period: int = 1
+    """Updates of the agent for one of the predictor."""
     alone: bool = True
     """Whether there is one such, or those of several seeds side by side."""
 

@@ -58,7 +58,6 @@ class Minibatch(NamedTuple):
     action: Array
     targets: Any
     weight: Array | None  # of each transition's loss
-    lesson: Any  # for curiosity
 
 
 @dataclass(frozen=True)
@@ -151,22 +150,14 @@ class Learner:
             # The targets of Double Q-learning depend on the online network, so they are made in the loop.
             targets=(*ahead, batch.next_observation) if self.agent.double else self.agent.targets(*ahead),
             weight=None if drawn.slots.priority is None else self._importance(drawn.slots.priority),
-            lesson=self._lesson(state.curiosity, states, look_key),
         )
         minibatches = jax.tree.map(lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), minibatches)
         keys = jax.random.split(loss_key, num_updates) if self.agent.is_random else None
-        carry = (state.params, state.optimiser, state.curiosity)
+        carry = (state.params, state.optimiser)
 
-        if_drawn = partial(jax.tree.map, partial(jnp.where, drawn.slots.any))
-
-        def step(carry: Any, inputs: Any) -> tuple[Any, Array]:
-            after, losses = self._step(carry, inputs)
-            return if_drawn(after, carry) if self.undo_each else after, losses
-
-        carry, losses = lax.scan(step, carry, (minibatches, keys), unroll=self.unroll)
-        params, optimiser, curiosity = carry
-        learned = LearnerState(params, state.target, optimiser, curiosity)
-        learned = learned if self.undo_each else if_drawn(learned, state)
+        carry, losses = self._loop(self._step, carry, (minibatches, keys), drawn.slots.any)
+        curiosity = self._taught(state.curiosity, states, look_key, num_updates, drawn.slots.any)
+        learned = LearnerState(carry[0], state.target, carry[1], curiosity)
         return learned, losses.ravel(), self._diagnose(q_tm1, batch, losses)
 
     @property
@@ -188,13 +179,30 @@ class Learner:
 
         return q_tm1, self._in_parts(outlook, batch.states[1:], key)
 
-    def _lesson(self, curiosity: Any, states: Array, key: Array) -> Any:
-        """What curiosity's predictor learns in a round: from the newest frames of the states s."""
+    def _loop(self, step: Any, carry: Any, inputs: Any, any_drawn: Array) -> tuple[Any, Any]:
+        """A step for each of the inputs. If nothing was drawn, what is carried comes back as it was."""
+        if_drawn = partial(jax.tree.map, partial(jnp.where, any_drawn))
+
+        def body(before: Any, one: Any) -> tuple[Any, Any]:
+            after, output = step(before, one)
+            return if_drawn(after, before) if self.undo_each else after, output
+
+        number = len(jax.tree.leaves(inputs)[0])
+        after, outputs = lax.scan(body, carry, inputs, unroll=min(self.unroll, number))
+        return after if self.undo_each else if_drawn(after, carry), outputs
+
+    def _taught(self, curiosity: Any, states: Array, key: Array, num_updates: int, any_drawn: Array) -> Any:
+        """Curiosity after a round: its predictor learns from the newest frames of the states s of some minibatches."""
         rnd = self.curiosity
         if rnd is None:
             return None
-        frames = states[:1] if self.stack == 1 else states[:1, :, -1]
-        return self._in_parts(lambda part, key: rnd.lesson(curiosity, part[0]), frames, key)
+        frames = states[0] if self.stack == 1 else states[0, :, -1]
+        frames = frames.reshape(num_updates, self.batch_size, *frames.shape[1:])[:: rnd.period]
+        number = len(frames)
+        frames = frames.reshape(1, -1, *frames.shape[2:])
+        lessons = self._in_parts(lambda part, key: rnd.lesson(curiosity, part[0]), frames, key)
+        lessons = jax.tree.map(lambda x: x.reshape(number, self.batch_size, *x.shape[1:]), lessons)
+        return self._loop(lambda before, lesson: (rnd.learn(before, lesson), None), curiosity, lessons, any_drawn)[0]
 
     def _in_parts(self, look: Callable[[Array, Array], Any], states: Array, key: Array) -> Any:
         """`look` at states [k, N, ...], at no more than `at_once` of them at a time."""
@@ -216,7 +224,7 @@ class Learner:
         return weight.ravel()
 
     def _step(self, carry: Any, inputs: Any) -> tuple[Any, Array]:
-        (params, optimiser, curiosity), (minibatch, key) = carry, inputs
+        (params, optimiser), (minibatch, key) = carry, inputs
         key, choice_key = (None, None) if key is None else jax.random.split(key)
         targets = minibatch.targets
         if self.agent.double:
@@ -230,9 +238,7 @@ class Learner:
 
         gradient, losses = jax.grad(mean_loss, has_aux=True)(params)
         change, optimiser = self.optimiser.update(gradient, optimiser, params)
-        if self.curiosity is not None:
-            curiosity = self.curiosity.learn(curiosity, minibatch.lesson)
-        return (optax.apply_updates(params, change), optimiser, curiosity), losses
+        return (optax.apply_updates(params, change), optimiser), losses
 
     def _diagnose(self, q_tm1: Array, batch: replay.Batch, losses: Array) -> Diagnostics:
         q_tm1, action, returns = (x[: self.batch_size] for x in (q_tm1, batch.action, batch.returns))

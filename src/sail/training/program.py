@@ -145,7 +145,8 @@ def make_curiosity(config: Config, agent: Agent) -> RND | None:
     frame_shape = torso.observation_shape[1:] if config.stack > 1 else torso.observation_shape
     kind = torso.kind if len(frame_shape) >= 2 else "mlp"
     features = config.rnd.features or (64 if kind == "mlp" else 512)
-    return RND(frame_shape, kind, config.rnd.scale, features, config.rnd.learning_rate, alone=torso.alone)
+    rnd = config.rnd
+    return RND(frame_shape, kind, rnd.scale, features, rnd.learning_rate, rnd.period, torso.alone)
 
 
 def make_learner(config: Config, agent: Agent) -> Learner:
