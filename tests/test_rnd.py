@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from sail import convolution
 from sail.exploration.rnd import FURTHEST, LEAK, RND, Curiosity, Moments
+from sail.networks import INITIALISERS
 
 STEP = jax.jit(lambda moments, values, counts: moments.with_more(values, counts))
 
@@ -163,3 +165,16 @@ def test_images_and_vectors(shape: tuple[int, ...], kind: str) -> None:
     learned = rnd.learn(state, rnd.lesson(state, frames))
     changed = jax.tree.map(lambda a, b: bool((a != b).any()), learned.predictor, state.predictor)
     assert sum(jax.tree.leaves(changed)) == len(jax.tree.leaves(changed))
+
+
+def test_networks_of_several_seeds_are_factorised_one_by_one() -> None:
+    """At once, on two cores, jaxlib 0.10.2 can wait for ever (seen with two seeds and --rnd)."""
+
+    def make(key: jax.Array) -> jax.Array:
+        return INITIALISERS["orthogonal"](key, (5, 3))
+
+    keys = jax.random.split(jax.random.key(0), 4)
+    several = jax.jit(jax.vmap(make))
+    np.testing.assert_array_equal(several(keys), np.stack([jax.jit(make)(key) for key in keys]))
+    batched = re.findall(r'@lapack_sgeqrf.*?num_batch_dims = "(\d)"', several.lower(keys).as_text())
+    assert batched == ["0"]

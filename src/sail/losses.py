@@ -25,7 +25,7 @@ def td_error(q_tm1: Array, a_tm1: Array, target_tm1: Array) -> Array:
 
 
 def of_action(values: Array, action: Array, axis: int = -1) -> Array:
-    """The values of one action: [..., A] and [...] to [...]; `axis` is where the actions are, if not last.
+    """The values of one action: [..., A] and [...] to [...]; `axis`, counted from the end, is where actions are.
 
     By comparing instead of looking up: the gradient of a lookup is a scatter, three small programs more on a GPU.
     """

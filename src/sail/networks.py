@@ -6,6 +6,7 @@ Where there is noise in a network, a key draws it; without a key the network is 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -13,11 +14,22 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+
+def _orthogonal(key: Array, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
+    """One matrix after the other, also for several seeds.
+
+    To factorise several at once jaxlib 0.10.2 takes the threads that wait for it: on two cores two networks can wait
+    for each other for ever.
+    """
+    make = jax.nn.initializers.orthogonal(math.sqrt(2))
+    return jax.custom_batching.sequential_vmap(lambda key: make(key, shape, dtype))(key)
+
+
 NOISE = 0.5  # where the standard deviations of a noisy layer start, times 1 / sqrt(inputs)
-INITIALISERS = {
+INITIALISERS: dict[str, Callable[..., Array]] = {
     "glorot": jax.nn.initializers.glorot_uniform(),  # Dopamine's DQN
     "fan_in": jax.nn.initializers.variance_scaling(1 / math.sqrt(3), "fan_in", "uniform"),  # its other agents
-    "orthogonal": jax.nn.initializers.orthogonal(math.sqrt(2)),  # random network distillation
+    "orthogonal": _orthogonal,  # random network distillation
 }
 
 

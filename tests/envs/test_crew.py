@@ -126,7 +126,7 @@ def test_training_is_the_same_with_processes() -> None:
                 "env": {"processes": processes, "time_limit": 30, "give_way": False},
                 "agent": {"network": "nature", "hidden": [16], "precision": "float32"},
                 "replay": {"capacity": 400},
-                "learning": {"num_envs": 4, "num_pools": 2, "starts": 40, "batch_size": 4, "max_block": 20},
+                "learning": {"num_envs": 6, "num_pools": 3, "starts": 40, "batch_size": 4, "max_block": 20},
                 "seeds": 2,
             },
         )

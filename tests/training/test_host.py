@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import multiprocessing
 import os
@@ -28,6 +29,7 @@ import sail
 from sail import envs, replay
 from sail.config import Config, make_config
 from sail.envs.host import Rows
+from sail.errors import TrainingError
 from sail.training import checkpoint, emulators
 from sail.training.host import HostProgram
 from sail.training.learner_thread import LearnerThread
@@ -55,7 +57,7 @@ def program_of(config: Config) -> HostProgram:
     """A program whose compiled part is shared with others of the same settings."""
     program = HostProgram(config)
     program.device = DEVICES.setdefault(str(dataclasses.asdict(config)), program.device)
-    program._line = LearnerThread(config, program.device)
+    program._learner_thread = LearnerThread(config, program.device)
     return program
 
 
@@ -307,8 +309,9 @@ def test_a_pool_that_begins_anew_misses_a_turn(
 @pytest.mark.parametrize("num_pools", [3, 4])
 def test_pools_that_miss_turns_fill_one_ring(pools: Callable[..., list[Pool]], num_pools: int) -> None:
     made = pools(lengths=(3, 40, 1, 12), within_step=False)
-    learning = {**NEVER, "num_envs": 12, "num_pools": num_pools}
+    learning = {"starts": 200, "num_envs": 12, "num_pools": num_pools}
     trained = Trained(tiny(learning=learning, replay={"capacity": 2400}), 400, 800)
+    assert trained.updates() == [updates_at(trained.program.config, 1200)]
     ring = trained.ring()
     told = [slots for pool in made[1:] for slots in pool.told(len(pool.answers))]
     # Emulators are up to an answer ahead of the ring.
@@ -499,25 +502,118 @@ def test_actions_are_chosen_with_the_networks_of_a_block_ago() -> None:
         program.close()
 
 
-def test_what_fails_in_the_thread_of_the_learner_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = program_of(tiny())
+def test_networks_act_one_block_after_they_were_learned() -> None:
+    config = tiny()
+    learned = [program_of(config).device.init().learner.params]
+    for blocks in range(1, 6):
+        states = (Trained(config, 200 * blocks).state, Trained(config, *[200] * blocks).state)
+        for state in states:
+            assert_same_bits(state.acting, learned[-1])
+        learned.append(states[0].learner.params)
+    changed = [not np.array_equal(*map(last_bias, pair)) for pair in itertools.pairwise(learned)]
+    assert changed == [True] * 5  # from step 200 on
+
+
+@pytest.mark.parametrize("frames", ["device", "host"])
+def test_timing_changes_nothing(monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
+    def config() -> Config:
+        learning = {"starts": 200, "num_envs": 8, "num_pools": 4, "max_block": 40}
+        return tiny("Ragged", "sail-rainbow+rnd", learning=learning, replay={"frames": frames}, seeds=2)
+
+    calm = Trained(config(), 800)
+    random = np.random.default_rng(0)
+    do, rows = LearnerThread._do, emulators.Pools.rows
+
+    def late(method: Callable[..., Any], chance: float) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            if random.random() < chance:
+                time.sleep(0.02)
+            return method(*arguments)
+
+        return called
+
+    for in_thread, in_loop in ((0.1, 0.0), (0.0, 0.1)):
+        monkeypatch.setattr(LearnerThread, "_do", late(do, in_thread))
+        monkeypatch.setattr(emulators.Pools, "rows", late(rows, in_loop))
+        shaken = Trained(config(), 80, 720)
+        assert_same_bits(calm.state._replace(key=None), shaken.state._replace(key=None))
+        assert calm.episodes == shaken.episodes
+
+
+def test_a_long_slice_keeps_no_old_networks() -> None:
+    program = program_of(tiny(learning={"max_block": 8}))
+    try:
+        state, kept = program.init(), []
+        for step, num_steps in ((0, 400), (400, 80), (480, 800)):
+            state = program.advance(state, step, num_steps).state
+            kept.append(len(jax.live_arrays()))
+        assert kept[2] == kept[1]
+    finally:
+        program.close()
+
+
+@pytest.mark.parametrize("frames", ["device", "host"])
+@pytest.mark.parametrize("what", ["update", "write", "fill"])
+def test_what_fails_in_the_thread_of_the_learner_stops_the_run(
+    monkeypatch: pytest.MonkeyPatch, what: str, frames: str
+) -> None:
+    program = HostProgram(tiny(replay={"frames": frames}))
+    what = "learn" if (what, frames) == ("update", "host") else what
+    before = threading.active_count()
     asked: list[int] = []
 
-    def broken(learner: Any, ring: Any, key: Any, step: Any) -> Any:
-        asked.append(int(step))
+    def broken(*arguments: Any) -> Any:
+        asked.append(1)
         raise MemoryError("the device is full")
 
     try:
         state = program.advance(program.init(), 0, 200).state
         with monkeypatch.context() as patch:
-            patch.setattr(program.device, "update", broken)
+            patch.setattr(program.device, what, broken)
             with pytest.raises(MemoryError, match="the device is full"):
-                program.advance(state, 200, 1200)
-        assert asked == [400]  # what was asked for after it is not done
-        assert "learner" in " ".join(thread.name for thread in threading.enumerate())
+                program.advance(state, 200, 100_000)
+        assert len(asked) == 1  # what was asked for after it is not done
+        assert program._taken[0] < 1200  # and the loop has noticed soon
     finally:
         program.close()
-    assert "learner" not in " ".join(thread.name for thread in threading.enumerate())
+    assert threading.active_count() == before
+
+
+def test_a_ring_that_cannot_be_filled_again_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = Trained(tiny(), 400)
+    program = program_of(tiny())
+
+    def broken(*arguments: Any) -> Any:
+        raise MemoryError("the device is full")
+
+    monkeypatch.setattr(program.device, "write", broken)
+    try:
+        with pytest.raises(MemoryError, match="the device is full"):
+            program.restore(trained.program.saved(trained.state), {"step": 100_000}, lambda _: None)
+        assert program._rounds[0] < 100_000 + 80
+    finally:
+        program.close()
+
+
+def test_a_failure_of_emulators_and_of_the_learner_are_both_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = program_of(tiny())
+    try:
+        state = program.advance(program.init(), 0, 200).state
+        fails = TrainingError("the emulator is on fire")
+
+        def burning(*arguments: Any) -> Any:
+            raise fails
+
+        def broken(*arguments: Any) -> Any:
+            raise MemoryError("the device is full")
+
+        monkeypatch.setattr(program.device, "write", broken)
+        monkeypatch.setattr(program, "_account", burning)
+        with pytest.raises(MemoryError, match="the device is full") as raised:
+            program.advance(state, 200, 200)
+        assert raised.value.__cause__ is fails
+    finally:
+        program.close()
 
 
 # Seeds ----------------------------------------------------------------------------------------------------------------

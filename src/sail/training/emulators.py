@@ -23,8 +23,8 @@ PATIENCE_SECONDS = 300.0
 CLOSING_SECONDS = 10.0
 """How long all pools together may take to end."""
 
-MISSING_HELPS = 2
-"""With no more pools than that, missing a turn would leave the device with a single one to think about."""
+FEWEST_POOLS = 3
+"""For one of them to miss a turn: of two, the other would be left alone, and the device idle while it plays."""
 
 
 class Emulators:
@@ -119,14 +119,15 @@ class CrewEmulators:
 class Pools:
     """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools.
 
-    To begin a game anew takes as long as many steps, so a pool that has to misses its next turn. That depends on what
-    was played and on nothing else, so a seed gives the same run again.
+    To begin a game anew takes an emulator as long as many steps, so a pool that has to misses its next turn. That
+    depends on what was played and on nothing else, so a seed gives the same run again. (It is so for all environments
+    that begin anew in a step of its own, be it long or short.)
     """
 
     def __init__(self, config: Config, step: int) -> None:
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators | CrewEmulators]] = []
-        self._turns = [list(range(config.num_pools)) for _ in range(config.seeds)]
+        self._order = [list(range(config.num_pools)) for _ in range(config.seeds)]
         self._miss_next = np.zeros((config.seeds, config.num_pools), bool)
         pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
         waiting = iter(pools)
@@ -156,12 +157,12 @@ class Pools:
 
     def _next_turn(self, seed: int) -> int:
         """Whose turn it is, of a seed's pools. If all would miss it, it is the first one's."""
-        turns, misses = self._turns[seed], self._miss_next[seed]
-        while misses[turns[0]] and len(turns) > MISSING_HELPS:
-            misses[turns[0]] = False
-            turns.append(turns.pop(0))
-        turns.append(turns.pop(0))
-        return turns[-1]
+        order, misses = self._order[seed], self._miss_next[seed]
+        while misses[order[0]] and len(order) >= FEWEST_POOLS:
+            misses[order[0]] = False
+            order.append(order.pop(0))
+        order.append(order.pop(0))
+        return order[-1]
 
     def deliver(self) -> None:
         """Sends all actions that have not been sent; waits for the device, if it has yet to choose them."""

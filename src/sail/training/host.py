@@ -54,7 +54,7 @@ class HostProgram:
         self._scores = np.zeros((config.seeds, num_envs))
         self._lengths = np.zeros((config.seeds, num_envs), np.int64)
         self._host_frames: list[HostFrames] = []
-        self._line = LearnerThread(config, self.device)
+        self._learner_thread = LearnerThread(config, self.device)
         self._journal: Journal | None = None
 
     def attach(self, folder: Path) -> None:
@@ -139,40 +139,47 @@ class HostProgram:
         self._start(step)
         self._begin(state)
         episodes: list[dict[str, Any]] = []
-        learned: list[Future[Learned]] = []
-        failure = None
+        diagnostics: list[Any] = []  # and not networks: a slice of hundreds of blocks would keep them all
+        newest: Future[Learned] | None = None
+        before, failure = state.learner.params, None
         block = self.config.block_steps
         try:
             for boundary in range(step + block, step + num_steps + 1, block):
                 # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
                 self._collect(boundary)
-                before = learned[-1].result().params if learned else state.learner.params
-                learned.append(self._line.learn(boundary))
-                self._acting = before
+                if newest is not None:
+                    before, one = self._learner_thread.result(newest)
+                    diagnostics.append(one)
+                newest, self._acting = self._learner_thread.learn(boundary), before
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]
         except SailError as error:
             failure = error
-        state = self._end()
-        found = [np.asarray(one.result().diagnostics) for one in learned]
+        try:
+            if newest is not None:
+                diagnostics.append(self._learner_thread.result(newest).diagnostics)
+            state = self._end()
+        except Exception as error:
+            raise error from failure
+        found = [np.asarray(one) for one in diagnostics]
         columns = np.stack(found, axis=-1) if found else nothing_learned(self.config)[..., None][..., :0]
-        return Advance(state, len(learned) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
+        return Advance(state, len(found) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
 
     def learn(self, state: HostState, step: int) -> HostState:
         """The updates of the block up to `step` alone, for whoever wants to know how long they take."""
         self._begin(state)
-        self._line.learn_now(step)
+        self._learner_thread.learn_now(step)
         return self._end()
 
     def _begin(self, state: HostState) -> None:
         """Takes a state apart: into what the rounds change, and what learning does."""
         self._walkers, self._key, self._acting = state.walkers, state.key, state.acting
-        self._line.begin(state)
+        self._learner_thread.begin(state)
 
     def _end(self) -> HostState:
         """And together again, once all that was asked for is on its way to the device."""
-        return HostState(*self._line.end(), self._walkers, self._key, self._acting)
+        return HostState(*self._learner_thread.end(), self._walkers, self._key, self._acting)
 
     @property
     def bytes_on_host(self) -> int:
@@ -195,11 +202,11 @@ class HostProgram:
         return [{} for _ in range(self.config.seeds)]
 
     def close(self) -> None:
-        """Ends the emulators."""
+        """Ends the emulators, the learner's thread and the journal."""
         if self.pools is not None:
             self.pools.close()
         self.pools = None
-        self._line.close()
+        self._learner_thread.close()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -211,7 +218,7 @@ class HostProgram:
                 HostFrames(env.observation_shape, env.observation_dtype, config.learning.num_envs, config.ring_length)
                 for _ in range(config.seeds)
             ]
-            self._line.read_frames_from(self._host_frames)
+            self._learner_thread.read_frames_from(self._host_frames)
         return self.device.with_empty_ring(saved)
 
     def _start(self, step: int) -> None:
@@ -223,7 +230,7 @@ class HostProgram:
     def _collect(self, boundary: int, epsilon_step: int | None = None) -> None:
         """Rounds until every seed has taken its steps.
 
-        A round takes rows from every seed that has steps to go, writes them into the ring, and picks actions.
+        A round takes rows from every seed that has steps to go, picks actions, and has the rows written into the ring.
         """
         assert self.pools is not None
         while len(asked := np.flatnonzero(self._taken < boundary)):
@@ -236,7 +243,7 @@ class HostProgram:
             actions.copy_to_host_async()
             for seed, pool in zip(asked, pools, strict=True):
                 pool.act(partial(_of_seed, actions, int(seed)))
-            self._line.write(news)
+            self._learner_thread.write(news)
             ended = [self._account(seed, answers[seed]) for seed in asked]
             self._fill_returns(asked, ended)
             if self._journal is not None:
@@ -269,7 +276,7 @@ class HostProgram:
             for seed, over in zip(asked, ended, strict=True):
                 some = over[first : first + FILL_ROWS]
                 rows[seed, : len(some)] = some
-            self._line.fill(rows)
+            self._learner_thread.fill(rows)
 
 
 def _of_seed(actions: Array, seed: int) -> Any:

@@ -2,12 +2,14 @@
 
 A block's updates are hundreds of small programs, and to hand them to a GPU keeps the host as busy as running them keeps
 the GPU. So another thread does it, in the order in which the loop asks: write these rows, fill in those returns, learn.
-Meanwhile the loop takes rows and chooses actions, with the networks of a block ago, so that it waits for no update that
-is being handed over. That is one rule for every machine, so a seed still gives the same run again.
+Meanwhile the loop takes rows and chooses actions, with the networks of a block ago: it waits for the updates of the
+block before to be handed over, and not for those of the last one. That is one rule for every machine and every timing,
+so a seed still gives the same run again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -21,6 +23,9 @@ from sail.config import Config
 from sail.replay.host_frames import HostFrames
 from sail.training.host_device import DeviceSide, HostState, News
 from sail.training.learner import Diagnostics, LearnerState
+
+MOST_WAITING = 64
+"""Things asked for that have yet to be done, before whoever asks waits: rows are not let pile up."""
 
 
 class Learned(NamedTuple):
@@ -40,15 +45,17 @@ class LearnerThread:
     def __init__(self, config: Config, device: DeviceSide) -> None:
         self._config, self._device = config, device
         self._host_frames: list[HostFrames] = []
-        self._thread = ThreadPoolExecutor(1, "learner")
+        self._thread: ThreadPoolExecutor | None = None
+        self._asked: deque[Future[Any]] = deque()
         self._failure: BaseException | None = None
 
     def read_frames_from(self, frames: list[HostFrames]) -> None:
-        """Frames in this machine's memory, which the loop writes: then it waits for everything that is asked."""
+        """Frames in this machine's memory, which the loop writes: then it waits for everything that it asks."""
         self._host_frames = frames
 
     def begin(self, state: HostState) -> None:
         """Takes over what learning changes."""
+        self._wait_for_all_but(0)  # a run that was broken off may have left something
         self.learner, self.ring, self._key = state.learner, state.ring, state.key
         self._failure = None
 
@@ -61,32 +68,53 @@ class LearnerThread:
         self._ask(self._fill, rows)
 
     def learn(self, step: int) -> Future[Learned]:
-        """The updates that the block up to `step` has earned, and the target network if it is due."""
+        """The updates that the block up to `step` has earned, and the target network if it is due. See `result`."""
         return self._ask(self.learn_now, step)
+
+    def result(self, learned: Future[Learned]) -> Learned:
+        """Waits until updates are on their way to the device; raises what has failed until then."""
+        learned.exception()
+        self._raise_failure()
+        return learned.result()
 
     def end(self) -> tuple[LearnerState, replay.Ring]:
         """Waits until all is on its way to the device; raises what has failed."""
-        self._ask(lambda: None).result()
+        self._wait_for_all_but(0)
+        self._raise_failure()
         return self.learner, self.ring
 
     def close(self) -> None:
-        """Ends the thread."""
-        self._thread.shutdown()
+        """Ends the thread, without what has yet to be done."""
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+        self._thread = None
+        self._asked.clear()
 
     def _ask(self, task: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future = self._thread.submit(self._do, task, *arguments)
-        if self._host_frames:
-            future.exception()  # only waits
+        self._raise_failure()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "learner")
+        self._asked.append(self._thread.submit(self._do, task, *arguments))
+        future = self._asked[-1]
+        self._wait_for_all_but(0 if self._host_frames else MOST_WAITING)
         return future
+
+    def _wait_for_all_but(self, number: int) -> None:
+        while len(self._asked) > number:
+            self._asked.popleft().exception()  # only waits: `_do` keeps what is raised
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _do(self, task: Callable[..., Any], *arguments: Any) -> Any:
         if self._failure is not None:
-            raise self._failure  # what comes after it would learn from half of the rows
+            return None  # what comes after it would learn from half of the rows
         try:
             return task(*arguments)
         except BaseException as error:
             self._failure = error
-            raise
+            return None
 
     def _write(self, news: News) -> None:
         self.ring, moments = self._device.write(self.ring, self.learner.curiosity, news)
