@@ -130,8 +130,12 @@ def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
         sized = [(int(row["settings"].split("=")[1]), row) for row in last if row["agent"] == agent]
         found = sorted(sized, key=lambda pair: pair[0])
         sizes = [size for size, _ in found]
-        panels[0][0].plot(sizes, [row["share"] for _, row in found], "o-", color=COLOURS.get(agent, OTHER), label=agent)
-    _agents_legend(figure, panels)
+        colour, shares = COLOURS.get(agent, OTHER), [row["share"] for _, row in found]
+        panels[0][0].plot(sizes, shares, "o-", markersize=4, color=colour, label=agent)
+        panels[0][0].vlines(
+            sizes, [row["low"] for _, row in found], [row["high"] for _, row in found], colors=colour, alpha=0.4
+        )
+    _agents_legend(figure, panels, 3)
     yield "deep_sea_sizes", figure
 
 
@@ -162,10 +166,10 @@ def _lines(axes: Any, rows: Rows, column: str) -> None:
             )
 
 
-def _agents_legend(figure: Figure, panels: Any) -> None:
+def _agents_legend(figure: Figure, panels: Any, across: int | None = None) -> None:
     named = {name: line for axes in panels.flat for line, name in zip(*axes.get_legend_handles_labels(), strict=True)}
     labels = sorted(named, key=lambda agent: list(COLOURS).index(agent) if agent in COLOURS else len(COLOURS))
-    _legend(figure, {label: named[label] for label in labels}, len(labels))
+    _legend(figure, {label: named[label] for label in labels}, across or len(labels))
 
 
 def _legend(figure: Figure, named: dict[str, Any], across: int) -> None:

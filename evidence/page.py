@@ -28,6 +28,7 @@ def filled(text: str, results: Path) -> str:
         "claims": lambda: claims(CLAIMS, results),
         "own": lambda: claims(OWN, results),
         "when": lambda: when_stale(results),
+        "sizes": lambda: deep_sea(results),
         "scores": lambda: scores(results),
         "dopamine": lambda: beside_dopamine(results),
     }
@@ -64,6 +65,25 @@ def when_stale(results: Path) -> str:
         found.append(["nothing" if setting == UNCHANGED else f"`{setting}`"])
         found[-1] += ["" if cell is None else f"{cell['solved']} of {cell['seeds']}" for cell in cells]
         found[-1] += ["" if cell is None else f"{cell['q_key']:.2f}" for cell in keys]
+    return _markdown(found) if rows else "No runs yet."
+
+
+def deep_sea(results: Path) -> str:
+    """How many seeds solve DeepSea at the end, by size, with the share's interval; and the largest size of any."""
+    path = results / "deep_sea" / "sizes.csv"
+    rows = tables.read(path) if path.is_file() else []
+    last = [row for row in rows if row["step"] == max(one["step"] for one in rows)]
+    at = {(row["agent"], int(row["settings"].removeprefix("env.size="))): row for row in last}
+    sizes = sorted({size for _, size in at})
+    found = [["agent", "largest solved", *(f"{size}" for size in sizes)]]
+    for agent in dict.fromkeys([*AGENTS[:4], *(agent for agent, _ in at)]):
+        of_agent = {size: at[agent, size] for size in sizes if (agent, size) in at}
+        largest = max((size for size, row in of_agent.items() if row["solved"]), default=None)
+        cells = [
+            f"{row['solved']} of {row['seeds']} [{row['low']:.2f}, {row['high']:.2f}]" if row else ""
+            for row in (of_agent.get(size) for size in sizes)
+        ]
+        found.append([agent, "none" if largest is None else str(largest), *cells])
     return _markdown(found) if rows else "No runs yet."
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
 
 EMPTY_PAGE = "".join(
-    f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "own", "when", "scores", "dopamine")
+    f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "own", "when", "sizes", "scores", "dopamine")
 )
 
 
@@ -226,7 +226,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     text = page.filled(EMPTY_PAGE, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
-    assert text.count("No runs yet.") == 3
+    assert text.count("No runs yet.") == 4
     for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
             write_curve(tmp_path, game, agent, [score] * 10)
@@ -292,6 +292,29 @@ def test_agents_are_compared_by_the_time_of_their_updates(tmp_path: Path) -> Non
     assert "1.50 times as fast [1.25, 1.80]" in found(2).number  # 15 / 12 to 18 / 10
     assert [found(times).verdict for times in (1.2, 1.5, 2.0)] == [claims.HOLDS, claims.NO_DIFFERENCE, claims.DOES_NOT]
     assert found(2).seeds == "2 rounds"
+
+
+def test_deep_sea_by_size(tmp_path: Path) -> None:
+    assert page.deep_sea(tmp_path) == "No runs yet."
+    rows = [
+        {
+            "agent": agent,
+            "settings": f"env.size={size}",
+            "step": step,
+            "seeds": 4,
+            "solved": solved,
+            "low": 0.1,
+            "high": 1,
+        }
+        for agent, size, step, solved in (("dqn", 9, 100, 4), ("dqn", 9, 200, 3), ("sail-dqn", 10, 200, 1))
+    ]
+    rows += [rows[-1] | {"settings": "env.size=20", "solved": 0}, rows[-1] | {"settings": "env.size=9", "solved": 0}]
+    tables.write(tmp_path / "deep_sea" / "sizes.csv", {"commit": "abc"}, rows)
+    text = page.deep_sea(tmp_path)
+    assert row_of(text, "agent")[1:-1] == ["agent", "largest solved", "9", "10", "20"]
+    assert row_of(text, "dqn")[1:-1] == ["dqn", "9", "3 of 4 [0.10, 1.00]", "", ""]
+    assert row_of(text, "sail-dqn")[2:5] == ["10", "0 of 4 [0.10, 1.00]", "1 of 4 [0.10, 1.00]"]
+    assert row_of(text, "al-dqn")[1:-1] == ["al-dqn", "none", "", "", ""]
 
 
 def test_one_run_of_one_game_has_no_interval() -> None:
