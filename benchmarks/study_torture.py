@@ -62,11 +62,13 @@ def torture(study: str, folder: Path, kills: int, seed: int, pause: float | None
     pause = pause or undisturbed / (kills + 1)
     while len(events) < kills:
         time.sleep(rng.uniform(0.4, 1.6) * pause)
+        workers: list[int] = []
+        while driver.poll() is None and len(events) % 2 == 1 and not (workers := children(driver.pid)):
+            time.sleep(0.02)  # on a busy machine a driver takes its time to start any
         if driver.poll() is not None:
             break  # there was nothing left to kill
         before = starts_of_the_done(killed)
-        workers = children(driver.pid)
-        if len(events) % 2 == 0 or not workers:
+        if not workers:
             driver.kill()
             driver.wait()
             events.append("driver")

@@ -132,7 +132,7 @@ def test_training_is_the_same_with_processes() -> None:
         )
         program = HostProgram(config)
         try:
-            done = program.advance(program.init(), 0, 120)
+            done = program.advance(program.init(), 0, 240)
             assert done.failure is None
             learned.append(jax.device_get((done.state.learner.params, done.episodes)))
         finally:
