@@ -518,7 +518,7 @@ def test_networks_act_one_block_after_they_were_learned() -> None:
 def test_timing_changes_nothing(monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
     def config() -> Config:
         learning = {"starts": 200, "num_envs": 8, "num_pools": 4, "max_block": 40}
-        return tiny("Ragged", "sail-rainbow+rnd", learning=learning, replay={"frames": frames}, seeds=2)
+        return tiny("Ragged", "sail-dqn+rnd", learning=learning, replay={"frames": frames}, seeds=2)
 
     calm = Trained(config(), 800)
     random = np.random.default_rng(0)
@@ -557,7 +557,7 @@ def test_a_long_slice_keeps_no_old_networks() -> None:
 def test_what_fails_in_the_thread_of_the_learner_stops_the_run(
     monkeypatch: pytest.MonkeyPatch, what: str, frames: str
 ) -> None:
-    program = HostProgram(tiny(replay={"frames": frames}))
+    program = program_of(tiny(replay={"frames": frames}))
     what = "learn" if (what, frames) == ("update", "host") else what
     before = threading.active_count()
     asked: list[int] = []
