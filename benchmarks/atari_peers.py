@@ -179,9 +179,8 @@ def time_sail(config: Config, seconds: float) -> tuple[Timing, float]:
     program = HostProgram(config)
     state = full(program.init())
     step, block = config.learning.starts, config.block_steps
-    piece = (
-        block if jax.default_backend() == "cpu" else 50 * block
-    )  # as in training: it waits for the device after each
+    # Training waits for the device after each piece, of half a second to two: a block on a CPU, many on a GPU.
+    piece = block if jax.default_backend() == "cpu" else 50 * block
     state = program.advance(state, step, 2 * block).state
     step += 2 * block
     jax.block_until_ready(state)

@@ -153,11 +153,10 @@ class Learner:
         )
         minibatches = jax.tree.map(lambda x: x.reshape(num_updates, self.batch_size, *x.shape[1:]), minibatches)
         keys = jax.random.split(loss_key, num_updates) if self.agent.is_random else None
-        carry = (state.params, state.optimiser)
-
-        carry, losses = self._loop(self._step, carry, (minibatches, keys), drawn.slots.any)
+        before, inputs = (state.params, state.optimiser), (minibatches, keys)
+        (params, optimiser), losses = self._loop(self._step, before, inputs, drawn.slots.any)
         curiosity = self._taught(state.curiosity, states, look_key, num_updates, drawn.slots.any)
-        learned = LearnerState(carry[0], state.target, carry[1], curiosity)
+        learned = LearnerState(params, state.target, optimiser, curiosity)
         return learned, losses.ravel(), self._diagnose(q_tm1, batch, losses)
 
     @property
