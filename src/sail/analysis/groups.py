@@ -18,6 +18,7 @@ NOT_TOLD_APART = {
     "env.name",
     "env.give_way",
     "env.processes",
+    "env.resize",
     "env.threads",
     "learning.num_pools",
 }

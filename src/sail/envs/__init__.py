@@ -100,30 +100,40 @@ def make(env: str | JaxEnvSettings, **settings: Any) -> JaxEnv[Any]:
             return Probe(chosen)
 
 
-def make_host(settings: HostEnvSettings, num_envs: int) -> HostEnv:
+def make_host(settings: HostEnvSettings, num_envs: int, **screen: tuple[int, int]) -> HostEnv:
     """A pool of environments outside the compiled program."""
     if isinstance(settings, AtariSettings):
         from sail.envs.atari import AtariEnv
 
-        return AtariEnv(settings, num_envs)
+        return AtariEnv(settings, num_envs, **screen)
     from sail.envs.gym import GymEnv
 
     return GymEnv(settings, num_envs)
 
 
-def make_pools(settings: HostEnvSettings, num_pools: int, num_envs: int) -> tuple[list[HostEnv], Crew | None]:
-    """Pools of `num_envs` environments each, and the processes that play in them if they have any of their own."""
+def make_pools(
+    settings: HostEnvSettings, num_pools: int, num_envs: int, whole_screens: bool = False
+) -> tuple[list[HostEnv], Crew | None]:
+    """Pools of `num_envs` environments each, and the processes that play in them if they have any of their own.
+
+    With `whole_screens`, which only Atari games have, rows carry screens as they are.
+    """
+    screen: dict[str, Any] = {}
+    if whole_screens:
+        from sail.envs.atari import whole_screen
+
+        screen["screen"] = whole_screen(settings.name)
     if isinstance(settings, AtariSettings) and settings.processes:
         if os.name != "posix":  # said before the crew is imported, which could not be elsewhere
             raise BadInputError("env.processes needs Linux or macOS: leave it at 0.")
         from sail.envs.crew import Crew
 
-        crew = Crew(settings, num_pools, num_envs)
+        crew = Crew(settings, num_pools, num_envs, **screen)
         return list(crew.pools), crew
     pools: list[HostEnv] = []
     try:
         for _ in range(num_pools):
-            pools.append(make_host(settings, num_envs))
+            pools.append(make_host(settings, num_envs, **screen))
     except BaseException:
         for pool in pools:
             pool.close()

@@ -21,6 +21,18 @@ from sail.machine import in_idle_class
 SCREEN = 84
 
 
+def whole_screen(name: str) -> tuple[int, int]:
+    """Height and width of a game's own screen."""
+    from ale_py import ALEInterface, LoggerMode, roms
+
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    path, game = roms.get_rom_path(rom(name)), ALEInterface()
+    assert path is not None, name
+    game.loadROM(path)
+    height, width = game.getScreenDims()
+    return int(height), int(width)
+
+
 class AtariEnv:
     """A pool of one game: 4 frames a step, the last two of them pooled, 84 x 84 in grey, one frame a row."""
 
@@ -30,7 +42,8 @@ class AtariEnv:
     resets_within_step = False
     reward_threshold: float | None = None
 
-    def __init__(self, settings: AtariSettings, num_envs: int) -> None:
+    def __init__(self, settings: AtariSettings, num_envs: int, screen: tuple[int, int] = (SCREEN, SCREEN)) -> None:
+        """Rows have screens of the size `screen`: small ones, or whole ones, for whoever makes them small himself."""
         try:
             from ale_py import ALEInterface, LoggerMode, vector_env
         except ImportError:
@@ -49,8 +62,8 @@ class AtariEnv:
             num_threads=settings.threads,
             stack_num=1,
             frameskip=FRAME_SKIP,
-            img_height=SCREEN,
-            img_width=SCREEN,
+            img_height=screen[0],
+            img_width=screen[1],
             repeat_action_probability=settings.sticky,
             max_num_frames_per_episode=settings.time_limit * FRAME_SKIP,
             full_action_space=settings.actions == "full",

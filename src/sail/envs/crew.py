@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from sail.envs.atari import AtariEnv, seeds_of_games
+from sail.envs.atari import SCREEN, AtariEnv, seeds_of_games
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, RESET, STEP, Table, bytes_of_tables, tables
@@ -41,8 +41,10 @@ PATIENCE_SECONDS = 2.0
 class Crew:
     """Processes, and the pools that they play together."""
 
-    def __init__(self, settings: AtariSettings, num_pools: int, num_envs: int) -> None:
-        """`num_envs` games in each pool."""
+    def __init__(
+        self, settings: AtariSettings, num_pools: int, num_envs: int, screen: tuple[int, int] = (SCREEN, SCREEN)
+    ) -> None:
+        """`num_envs` games in each pool, whose rows have screens of that size."""
         self._name = settings.name
         self._processes: list[subprocess.Popen[bytes]] = []
         self._orders: list[list[FileIO]] = []  # [process][pool]
@@ -58,10 +60,10 @@ class Crew:
         try:
             _allow_files(2 * number * num_pools)
             with _unnamed_file() as memory:
-                memory.truncate(bytes_of_tables(sizes))
-                shared = tables(sizes, mmap.mmap(memory.fileno(), 0))
+                memory.truncate(bytes_of_tables(sizes, screen))
+                shared = tables(sizes, screen, mmap.mmap(memory.fileno(), 0))
                 for part in pairwise(bounds):
-                    told = {"settings": each, "cores": places, "sizes": sizes, "part": part}
+                    told = {"settings": each, "cores": places, "sizes": sizes, "screen": screen, "part": part}
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()
@@ -167,6 +169,9 @@ class CrewPool:
         self._crew, self._index, self._table = crew, index, table
         self._order = np.arange(self.num_envs, dtype=np.int32)
         self._at_work = False
+        # Whole screens go to the device and nowhere else, and it has read them before it chooses what to do about them.
+        whole = table["observation"].shape[1:] != self.observation_shape
+        self._copied = [name for name in ANSWERS if not (whole and name == "observation")]
 
     def reset(self, seed: int) -> None:
         """Begins an episode everywhere."""
@@ -178,11 +183,12 @@ class CrewPool:
     def recv(self, seconds: float | None = None) -> Rows:
         """Waits until every game has answered, at most so long.
 
-        The rows are copies: the next `send` has the table written again.
+        The rows are copies, since the next `send` has the table written again; but whole screens are the table's own.
         """
         self._crew.wait(self._index, seconds)
         self._at_work = False
-        return Rows(self._order, **{name: self._table[name].copy() for name in ANSWERS})
+        rows = {name: self._table[name] for name in ANSWERS}
+        return Rows(self._order, **rows | {name: rows[name].copy() for name in self._copied})
 
     def send(self, actions: Rows1D) -> None:
         """The actions for the rows of the last `recv`."""

@@ -14,19 +14,20 @@ import os
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from sail.envs.atari import SCREEN, AtariEnv
+from sail.envs.atari import AtariEnv
 from sail.envs.atari_settings import AtariSettings
 
-COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
-    "observation": (np.uint8, (SCREEN, SCREEN)),
-    "seed": (np.int64, ()),
-    "action": (np.int32, ()),
-    "reward": (np.float32, ()),
-    **dict.fromkeys(("terminated", "truncated", "stepped", "begins"), (np.bool_, ())),
+COLUMNS: dict[str, Any] = {
+    "observation": np.uint8,  # of every pixel; the others have one number a game
+    "seed": np.int64,
+    "action": np.int32,
+    "reward": np.float32,
+    **dict.fromkeys(("terminated", "truncated", "stepped", "begins"), np.bool_),
 }
 ANSWERS = tuple(name for name in COLUMNS if name not in ("seed", "action"))
 RESET, STEP = b"r", b"s"
@@ -35,23 +36,27 @@ DONE, FAILED = b".", b"!"
 Table = dict[str, Any]
 
 
-def tables(sizes: list[int], memory: Any) -> list[Table]:
-    """A table for each pool of so many games, in shared memory."""
+def tables(sizes: list[int], screen: Sequence[int], memory: Any) -> list[Table]:
+    """A table for each pool of so many games, in shared memory, with screens of that height and width."""
     found: list[Table] = []
     begin = 0
     for size in sizes:
         found.append({})
-        for name, (dtype, shape) in COLUMNS.items():
-            column = np.ndarray((size, *shape), dtype, memory, begin)
+        for name, dtype in COLUMNS.items():
+            column = np.ndarray((size, *_shape(name, screen)), dtype, memory, begin)
             found[-1][name] = column
             begin += _padded(column.nbytes)
     return found
 
 
-def bytes_of_tables(sizes: list[int]) -> int:
+def bytes_of_tables(sizes: list[int], screen: Sequence[int]) -> int:
     """What they take."""
-    widths = [np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in COLUMNS.values()]
+    widths = [np.dtype(dtype).itemsize * math.prod(_shape(name, screen)) for name, dtype in COLUMNS.items()]
     return sum(_padded(size * width) for size in sizes for width in widths)
+
+
+def _shape(name: str, screen: Sequence[int]) -> tuple[int, ...]:
+    return tuple(screen) if name == "observation" else ()
 
 
 def _padded(length: int) -> int:
@@ -73,7 +78,7 @@ def serve(env: AtariEnv, table: Table, orders: int, done: int) -> None:
 
 
 def main() -> None:
-    """What the crew says as JSON: settings, cores to use, sizes of pools, its rows of each, numbers of open files."""
+    """What the crew says as JSON: settings, cores, sizes of pools and screens, its rows, numbers of open files."""
     told = json.loads(sys.argv[1])
     try:
         if told["cores"] is not None:
@@ -84,12 +89,12 @@ def main() -> None:
         def play(table: Table, orders: int, done: int) -> None:
             try:
                 own = {name: column[part] for name, column in table.items()}
-                serve(AtariEnv(settings, len(own["action"])), own, orders, done)
+                serve(AtariEnv(settings, len(own["action"]), told["screen"]), own, orders, done)
                 os._exit(0)  # the crew is gone, and with it all other pools, should one of them hang
             except BaseException as error:
                 _fail(error, told["done"])
 
-        pools = tables(told["sizes"], mmap.mmap(told["memory"], 0))
+        pools = tables(told["sizes"], told["screen"], mmap.mmap(told["memory"], 0))
         for arguments in zip(pools, told["orders"], told["done"], strict=True):
             threading.Thread(target=play, args=arguments).start()
     except BaseException as error:

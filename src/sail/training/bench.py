@@ -49,6 +49,7 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
     learner *= frames
     return {
         **_described(config, frames),
+        "resize": "device" if program.device.shrinks else "emulator",
         "emulator_limit": round(emulators),
         "learner_limit": round(learner),
         "achieved": round(achieved),

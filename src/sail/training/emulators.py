@@ -124,12 +124,13 @@ class Pools:
     that begin anew in a step of its own, be it long or short.)
     """
 
-    def __init__(self, config: Config, step: int) -> None:
+    def __init__(self, config: Config, step: int, whole_screens: bool = False) -> None:
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators | CrewEmulators]] = []
         self._order = [list(range(config.num_pools)) for _ in range(config.seeds)]
         self._miss_next = np.zeros((config.seeds, config.num_pools), bool)
-        pools, self._crew = envs.make_pools(config.host_env, config.seeds * config.num_pools, self._each)
+        number = config.seeds * config.num_pools
+        pools, self._crew = envs.make_pools(config.host_env, number, self._each, whole_screens)
         waiting = iter(pools)
         behind: Any = Emulators if self._crew is None else CrewEmulators
         try:

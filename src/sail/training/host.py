@@ -225,7 +225,7 @@ class HostProgram:
         """Begins an episode everywhere. From another step on, they are other episodes."""
         if self.pools is None:
             self._rounds[:] = step
-            self.pools = Pools(self.config, step)
+            self.pools = Pools(self.config, step, self.device.shrinks)
 
     def _collect(self, boundary: int, epsilon_step: int | None = None) -> None:
         """Rounds until every seed has taken its steps.

@@ -11,7 +11,10 @@ from jax import Array
 from sail import replay
 from sail.agents.base import Agent, Params
 from sail.config import Config
+from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import HostEnv, Rows
+from sail.envs.shrinking import shrink
+from sail.errors import BadInputError
 from sail.exploration import Curiosity, epsilon_greedy
 from sail.training.learner import Drawn, LearnerState
 from sail.training.parcels import Parcel, unpack
@@ -63,6 +66,7 @@ class DeviceSide:
         self.config, self.env, self.agent = config, env, agent
         self.learner = make_learner(config, agent)
         self.frames_on_host = _frames_on_host(config, env)
+        self.shrinks = _shrinks(config, self.frames_on_host)
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
         self.walk = jax.jit(over_seeds(self._walk, seeds, 4), donate_argnums=1)
@@ -139,6 +143,10 @@ class DeviceSide:
     def _walk(self, params: Params, walkers: Walkers, key: Array, parcel: Parcel) -> tuple[Walkers, News, Array]:
         """What rows say moves the walkers; what to do next comes out, and what the ring should know."""
         rows, count, epsilon = unpack(parcel)
+        if self.shrinks:
+            height, width = self.env.observation_shape
+            small = shrink(rows.observation, height, width, zero=jnp.minimum(count, 0))
+            rows = rows._replace(observation=small)
         walkers, news = self._moved(walkers, rows)
         frames = walkers.frames[rows.env]
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
@@ -237,3 +245,17 @@ def _frames_on_host(config: Config, env: HostEnv) -> bool:
     needed = one.size * one.dtype.itemsize * config.replay.capacity * config.seeds
     limit = (jax.devices()[0].memory_stats() or {}).get("bytes_limit")
     return limit is not None and needed > DEVICE_SHARE * limit
+
+
+def _shrinks(config: Config, frames_on_host: bool) -> bool:
+    """Whether screens come whole and are made small here. What else reads rows on the host wants them small."""
+    env = config.host_env
+    if not isinstance(env, AtariSettings) or env.resize == "emulator":
+        return False
+    possible = not frames_on_host and not config.checkpoint.replay
+    if env.resize == "device" and not possible:
+        raise BadInputError(
+            "env.resize device is for a replay ring that is on the device (replay.frames) and that no checkpoint keeps "
+            "(checkpoint.replay): leave it at auto."
+        )
+    return possible and (env.resize == "device" or jax.default_backend() != "cpu")
