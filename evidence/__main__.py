@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evidence import atari, dopamine, figures, gridworlds, page, report, tables
+from evidence import atari, dopamine, figures, gridworlds, page, remaining, report, tables
 
 
 def _figures(options: argparse.Namespace) -> None:
@@ -28,6 +28,11 @@ def main() -> None:
     games.add_argument("study", type=Path, help="a study folder, or any folder of run folders")
     games.add_argument("--to", type=Path, default=tables.RESULTS / "atari")
     games.set_defaults(run=lambda options: print(*atari.collect(options.study, options.to), sep="\n"))
+    rest = commands.add_parser("remaining", help="a study file with those games and agents whose CSV files are missing")
+    rest.add_argument("study", help="such as evidence/atari")
+    rest.add_argument("to", type=Path, help="the file to write")
+    rest.add_argument("--results", type=Path, default=tables.RESULTS / "atari")
+    rest.set_defaults(run=lambda options: print(remaining.write(options.study, options.to, options.results)))
     points = commands.add_parser("published", help="an excerpt of Dopamine's curves, to compare with")
     points.add_argument("folder", type=Path, help="Dopamine's files, pong.json and so on")
     points.add_argument("--to", type=Path, default=tables.RESULTS / "atari" / "published.csv")

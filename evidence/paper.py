@@ -103,8 +103,8 @@ CLAIMS = [
     Claim(
         "Frames a second: IQN, SAIL-IQN, RND-IQN; SAIL more than twice as fast as RND",
         "100, 95, 45",
-        update_rates("updates_h200.json", ("iqn", "sail-iqn", "iqn+rnd"), 2.0),
-        "python benchmarks/updates.py, at the commit in updates_h200.json",
+        update_rates("updates_h200_rnd_period_1.json", ("iqn", "sail-iqn", "iqn+rnd"), 2.0),
+        "python benchmarks/updates.py, at the commit in updates_h200_rnd_period_1.json",
     ),
     Claim(
         "SAIL-DQN over AL-DQN without sticky actions, all games",
