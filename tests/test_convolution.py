@@ -16,6 +16,7 @@ from sail import convolution
 from sail.agents.dqn import DQN
 from sail.agents.torso import Torso
 from sail.convolution import Conv, ConvTorso, _as_convolution, _as_product, num_features, prepare
+from sail.networks import INITIALISERS
 
 SMALL = (3, 45, 38)  # the same in many tests: most of their time is compiling
 
@@ -52,7 +53,7 @@ def reference(torso: ConvTorso, images):
     for layer, stride in zip(torso.layers, (4, 2, 1), strict=True):
         x = lax.conv_general_dilated(
             x,
-            layer.weight,
+            layer.kernels(),
             (stride, stride),
             {"nature": "VALID", "dopamine": "SAME"}[torso.padding],
             dimension_numbers=("NCHW", "OIHW", "NCHW"),
@@ -272,11 +273,25 @@ def test_glorot_is_the_initialiser_unless_told() -> None:
 
 
 def test_orthogonal_weights_begin_as_orthogonal_filters() -> None:
-    layer = jax.jit(lambda: Conv(3, 16, 4, jax.random.key(3), "orthogonal"))()
-    assert layer.weight.shape == (16, 3, 4, 4) and not layer.bias.any()
+    layer = jax.jit(lambda: Conv(3, 16, 4, 1, jax.random.key(3), "orthogonal"))()
+    assert layer.weight.shape == (16, 4, 4, 3) and not layer.bias.any()
     filters = np.asarray(layer.weight, np.float64).reshape(16, -1)
     # Each has the length sqrt(2), and any two are orthogonal.
     np.testing.assert_allclose(filters @ filters.T, 2 * np.eye(16), atol=1e-5)
+
+
+@pytest.mark.parametrize(("stride", "pixels_last"), [(2, True), (2, False), (1, False)])
+def test_kernels_are_the_weights_in_the_usual_order(stride: int, pixels_last: bool) -> None:
+    """By index: row k of the block at (i, j), of the input c, is what the kernel has at (i * stride + ..., ...)."""
+    layer = Conv(3, 5, 4, stride, jax.random.key(0), pixels_last=pixels_last)
+    weight, kernels = np.asarray(layer.weight), np.asarray(layer.kernels())
+    assert kernels.shape == (5, 3, 4, 4) and len(np.unique(kernels)) == kernels.size
+    for output, c, row, column in np.ndindex(*kernels.shape):
+        (i, y), (j, x) = divmod(row, stride), divmod(column, stride)
+        within = (c * stride + y) * stride + x if pixels_last else (y * stride + x) * 3 + c
+        assert weight[output, i, j, within] == kernels[output, c, row, column]
+    drawn = INITIALISERS["glorot"](jax.random.key(0), (4, 4, 3, 5), jnp.float32)
+    np.testing.assert_array_equal(kernels, np.transpose(drawn, (3, 2, 0, 1)))
 
 
 @pytest.mark.parametrize("padding", ["nature", "dopamine"])

@@ -46,23 +46,45 @@ def prepare(observation: Array, padding: str) -> Array:
 
 
 class Conv(eqx.Module):
-    """The parameters of one convolution."""
+    """The parameters of one convolution, in the order in which the product reads them.
 
-    # Outputs first, as the gradient's product gives them: on a CPU the other order is up to twice as slow.
-    weight: Array  # [outputs, inputs, k, k]
+    In any other order, weights and gradients would be put into this one and back at every update. Outputs come first,
+    as the gradient's product gives them: on a CPU the other order is up to twice as slow.
+    """
+
+    weight: Array  # [outputs, n, n, s * s * inputs]
     bias: Array  # [outputs]
+    stride: int = eqx.field(static=True)
+    pixels_last: bool = eqx.field(static=True)  # within a block: inputs, then its pixels, as `prepare` has them
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, key: Array, initialiser: str = "glorot") -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int,
+        key: Array,
+        initialiser: str = "glorot",
+        pixels_last: bool = False,
+    ) -> None:
         # The layer counts as one from k * k * inputs to k * k * outputs; for fan_in only the former matters.
         matrix = INITIALISERS[initialiser](key, (kernel, kernel, inputs, outputs), jnp.float32)
-        self.weight = matrix.transpose(3, 2, 0, 1)
-        self.bias = jnp.zeros(outputs)
-
-    def blocks(self, stride: int) -> Array:
-        """The weights as [outputs, inputs, n, stride, n, stride]."""
-        outputs, inputs, kernel, _ = self.weight.shape
         n = kernel // stride
-        return self.weight.reshape(outputs, inputs, n, stride, n, stride)
+        blocks = matrix.reshape(n, stride, n, stride, inputs, outputs)
+        blocks = blocks.transpose(5, 0, 2, 4, 1, 3) if pixels_last else blocks.transpose(5, 0, 2, 1, 3, 4)
+        self.weight = lax.collapse(blocks, 3)
+        self.bias = jnp.zeros(outputs)
+        self.stride, self.pixels_last = stride, pixels_last
+
+    def kernels(self) -> Array:
+        """The weights as [outputs, inputs, k, k]."""
+        outputs, n, _, _ = self.weight.shape
+        s = self.stride
+        if self.pixels_last:
+            blocks = self.weight.reshape(outputs, n, n, -1, s, s).transpose(0, 3, 1, 4, 2, 5)
+        else:
+            blocks = self.weight.reshape(outputs, n, n, s, s, -1).transpose(0, 5, 1, 3, 2, 4)
+        return blocks.reshape(outputs, -1, n * s, n * s)
 
 
 class ConvTorso(eqx.Module):
@@ -88,9 +110,9 @@ class ConvTorso(eqx.Module):
         _check_image(padding, height, width)
         if precision not in PRECISIONS:
             raise ValueError(f"Unknown precision {precision!r}; there are {', '.join(PRECISIONS)}.")
-        layers = []
-        for (filters, kernel, _), layer_key in zip(LAYERS, jax.random.split(key, len(LAYERS)), strict=True):
-            layers.append(Conv(channels, filters, kernel, layer_key, initialiser))
+        layers: list[Conv] = []
+        for (filters, kernel, stride), layer_key in zip(LAYERS, jax.random.split(key, len(LAYERS)), strict=True):
+            layers.append(Conv(channels, filters, kernel, stride, layer_key, initialiser, pixels_last=not layers))
             channels = filters
         self.layers = tuple(layers)
         self.padding, self.precision, self.leak, self.alone = padding, precision, leak, alone
@@ -108,14 +130,13 @@ class ConvTorso(eqx.Module):
         is_fast = self.alone and len(x) >= MANY and jax.default_backend() != "cpu"
         convolve = _as_convolution if is_fast else _as_product
         for layer, (_, kernel, stride) in zip(self.layers, LAYERS, strict=True):
+            weight = layer.weight
             if layer is self.layers[0]:
-                # prepare() has the pixels of a block innermost. Dividing weights by 255 is dividing pixels by it.
-                weight = layer.blocks(stride).transpose(0, 2, 4, 1, 3, 5) / 255
+                weight = weight / 255  # is to divide the pixels by it
             else:
-                weight = layer.blocks(stride).transpose(0, 2, 4, 3, 5, 1)
                 x = _fit(x, kernel, stride, self.padding, axis=-3)
                 x = _space_to_depth(x, stride)
-            x = convolve(x, lax.collapse(weight, 3).astype(dtype)) + layer.bias.astype(dtype)
+            x = convolve(x, weight.astype(dtype)) + layer.bias.astype(dtype)
             x = jax.nn.leaky_relu(x, self.leak) if self.leak else jax.nn.relu(x)
         return x.reshape(*leading, math.prod(x.shape[1:]))
 

@@ -137,6 +137,7 @@ class HostProgram:
         """Every seed `num_steps` steps further. `state` is used up."""
         self._taken = np.maximum(self._taken, step)
         self._start(step)
+        assert self.pools is not None
         self._begin(state)
         episodes: list[dict[str, Any]] = []
         diagnostics: list[Any] = []  # and not networks: a slice of hundreds of blocks would keep them all
@@ -150,10 +151,14 @@ class HostProgram:
                 if newest is not None:
                     before, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
+                if self._host_frames:  # to ask for updates is to wait for them
+                    self.pools.deliver()
                 newest, self._acting = self._learner_thread.learn(boundary), before
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]
+                # Only now: the device goes on with the updates while the last actions are on their way.
+                self.pools.deliver()
         except SailError as error:
             failure = error
         try:
@@ -248,7 +253,6 @@ class HostProgram:
             self._fill_returns(asked, ended)
             if self._journal is not None:
                 self._journal.add(rows, actions)
-            self.pools.deliver()
 
     def _account(self, seed: Any, rows: Any) -> Any:
         """Counts steps and scores of one seed's rows; gives the environments whose episodes ended."""
