@@ -19,11 +19,13 @@ import pytest
 import sail
 from sail.envs import make_pools
 from sail.envs.atari_settings import AtariSettings
-from sail.envs.crew import Crew, _environment
+from sail.envs.crew import Crew, CrewPool, _environment
 from sail.envs.worker import STEP
 from sail.errors import BadInputError, TrainingError
 from sail.machine import cores_to_share
 from sail.training.emulators import CrewEmulators, Pools
+from sail.training.host import HostProgram
+from sail.training.learner_thread import LearnerThread
 from sail.training.run_folder import RunFolder
 
 pytest.importorskip("ale_py")
@@ -385,3 +387,41 @@ def test_a_run_that_cannot_begin_leaves_no_processes(monkeypatch: pytest.MonkeyP
     with pytest.raises(BadInputError, match="no folder"):
         sail.train_config(config, out=tmp_path / "run")
     assert begun and not alive(begun[0]._processes[0].pid)
+
+
+@pytest.mark.parametrize("frames", ["device", "host"])
+def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
+    frames: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the device would wait for the host in every block. With frames on the host, asking for updates is waiting."""
+    config = sail.make_config(
+        "atari:Pong",
+        "dqn",
+        {
+            "env": {"processes": 1, "time_limit": 20, "give_way": False},
+            "agent": {"network": "mlp", "hidden": [4]},
+            "replay": {"capacity": 100, "frames": frames},
+            "learning": {"num_envs": 8, "num_pools": 2, "starts": 40, "batch_size": 2, "max_block": 8},
+        },
+    )
+    program = HostProgram(config)
+    told: list[str] = []
+    learn, send = LearnerThread.learn, CrewPool.send
+
+    def learned(self: LearnerThread, step: int) -> Any:
+        told.append("learn")
+        return learn(self, step)
+
+    def sent(self: CrewPool, actions: Any) -> None:
+        told.append("send")
+        send(self, actions)
+
+    monkeypatch.setattr(LearnerThread, "learn", learned)
+    monkeypatch.setattr(CrewPool, "send", sent)
+    try:
+        done = program.advance(program.init(), 0, 24)
+    finally:
+        program.close()
+    # The first row of each game is no step, so the first block takes a round of both pools more.
+    last = ["learn", "send"] if frames == "device" else ["send", "learn"]
+    assert done.failure is None and told == ["send"] * 3 + last + 2 * ["send", *last]
