@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from evidence import atari, tables
 from evidence.atari import MILLION, Curve
-from evidence.gridworlds import UNCHANGED, changes
+from evidence.gridworlds import UNCHANGED, by_size, changes
 
 COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
 COLOURS |= {"munchausen-dqn": "#7b4ea3", "iqn": "#9a6324", "sail-iqn": "#f58231", "rainbow": "#1f9e9e"}
@@ -124,17 +124,12 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 
 def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
-    last = [row for row in rows if row["step"] == max(one["step"] for one in rows)]
     figure, panels = _panels(1, 1, "size", f"share of {_seeds(rows)} seeds solved")
-    for agent in _values(rows, "agent"):
-        sized = [(int(row["settings"].split("=")[1]), row) for row in last if row["agent"] == agent]
-        found = sorted(sized, key=lambda pair: pair[0])
-        sizes = [size for size, _ in found]
-        colour, shares = COLOURS.get(agent, OTHER), [row["share"] for _, row in found]
-        panels[0][0].plot(sizes, shares, "o-", markersize=4, color=colour, label=agent)
-        panels[0][0].vlines(
-            sizes, [row["low"] for _, row in found], [row["high"] for _, row in found], colors=colour, alpha=0.4
-        )
+    for agent, of_agent in by_size(rows).items():
+        sizes, colour = list(of_agent), COLOURS.get(agent, OTHER)
+        share, low, high = ([row[name] for row in of_agent.values()] for name in ("share", "low", "high"))
+        panels[0][0].plot(sizes, share, "o-", markersize=4, color=colour, label=agent)
+        panels[0][0].vlines(sizes, low, high, colors=colour, alpha=0.4)
     _agents_legend(figure, panels, 3)
     yield "deep_sea_sizes", figure
 

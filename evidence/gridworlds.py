@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,15 @@ def changes(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The settings of evidence/when-stale, the unchanged one first and once."""
     found = dict.fromkeys(row["settings"] for row in rows if row["settings"] != AGAIN)
     return sorted(found, key=lambda setting: setting != UNCHANGED)
+
+
+def by_size(rows: Sequence[dict[str, Any]]) -> dict[str, dict[int, dict[str, Any]]]:
+    """{agent: {size: the last row}} of evidence/deep-sea, sizes in their order."""
+    last = [row for row in rows if row["step"] == max(one["step"] for one in rows)]
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for size, row in sorted(((int(row["settings"].removeprefix("env.size=")), row) for row in last), key=itemgetter(0)):
+        found.setdefault(row["agent"], {})[size] = row
+    return found
 
 
 def collect(study: Path, to: Path) -> str:

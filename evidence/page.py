@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from evidence import atari, dopamine, tables
-from evidence.gridworlds import UNCHANGED, changes
+from evidence.gridworlds import UNCHANGED, by_size, changes
 from evidence.paper import CLAIMS, OWN, Claim
 from sail.analysis.published import paper_scores
 from sail.games import GROUPS
@@ -72,12 +72,11 @@ def deep_sea(results: Path) -> str:
     """How many seeds solve DeepSea at the end, by size, with the share's interval; and the largest size of any."""
     path = results / "deep_sea" / "sizes.csv"
     rows = tables.read(path) if path.is_file() else []
-    last = [row for row in rows if row["step"] == max(one["step"] for one in rows)]
-    at = {(row["agent"], int(row["settings"].removeprefix("env.size="))): row for row in last}
-    sizes = sorted({size for _, size in at})
+    of_agents = by_size(rows)
+    sizes = sorted({size for of_agent in of_agents.values() for size in of_agent})
     found = [["agent", "largest solved", *(f"{size}" for size in sizes)]]
-    for agent in dict.fromkeys([*AGENTS[:4], *(agent for agent, _ in at)]):
-        of_agent = {size: at[agent, size] for size in sizes if (agent, size) in at}
+    for agent in dict.fromkeys([*AGENTS[:4], *sorted(of_agents)]):
+        of_agent = of_agents.get(agent, {})
         largest = max((size for size, row in of_agent.items() if row["solved"]), default=None)
         cells = [
             f"{row['solved']} of {row['seeds']} [{row['low']:.2f}, {row['high']:.2f}]" if row else ""
