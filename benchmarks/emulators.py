@@ -1,17 +1,18 @@
 """How fast a game's emulators are on this machine when nothing holds them up: no agent, and nobody to wait for.
 
     python benchmarks/emulators.py                      # Pong, as many processes as cores
-    python benchmarks/emulators.py --game Hero --processes 1 8 16
+    python benchmarks/emulators.py --game Hero --processes 1,8,16
 
-Every process plays 8 games in one thread with random actions, begun anew whenever they end. Frames per second of all
-processes together: of games that nobody looks at, of small screens (84 x 84, as the agent sees them, made small by the
-emulators) and of whole ones, as they are when the device makes them small. What a loop can reach is below that.
+Every process plays 8 games in one thread with random actions. Frames per second of all processes together, with small
+screens (84 x 84, as the agent sees them, made small by the emulators) and with whole ones, as they are sent where the
+device makes them small. Both take turns. What a training loop can reach is below that.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -22,44 +23,29 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from sail.arguments import count, counts
 from sail.envs.atari import SCREEN, AtariEnv, whole_screen
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
+from sail.errors import SailError
 from sail.machine import cores
 
 GAMES_EACH = 8
-KINDS = ("nobody looks", "small screens", "whole screens")
-RESULTS = Path(__file__).parent / "results"
+KINDS = ("small", "whole")
+STARTUP_SECONDS = 3.0
+"""What processes may need before they begin, all at the same moment."""
 WHERE = "import json; from sail.training.provenance import provenance; print(json.dumps(provenance()))"
 console = Console(width=None if sys.stdout.isatty() else 150)
 
 
-def play(game: str, kind: str, seconds: float) -> float:
-    """Frames per second of this process."""
-    rng = np.random.default_rng(0)
-    frames, began = 0, time.perf_counter()
-    if kind == KINDS[0]:
-        from ale_py import ALEInterface, LoggerMode, roms
-
-        ALEInterface.setLoggerMode(LoggerMode.Error)
-        ale, path = ALEInterface(), roms.get_rom_path(rom(game))
-        assert path is not None
-        ale.setFloat("repeat_action_probability", 0.25)
-        ale.loadROM(path)
-        actions = ale.getMinimalActionSet()
-        began = time.perf_counter()
-        while time.perf_counter() - began < seconds:
-            for choice in rng.integers(len(actions), size=400).tolist():
-                ale.act(actions[choice])
-                if ale.game_over():
-                    ale.reset_game()
-            frames += 400
-        return frames / (time.perf_counter() - began)
-    screen = whole_screen(game) if kind == KINDS[2] else (SCREEN, SCREEN)
+def play(game: str, kind: str, begin: float, seconds: float) -> float:
+    """Frames per second of this process, from a time on."""
     settings: dict[str, Any] = {"name": game, "threads": 1, "processes": 0, "give_way": False}
-    env = AtariEnv(AtariSettings(**settings), GAMES_EACH, screen)
+    env = AtariEnv(AtariSettings(**settings), GAMES_EACH, whole_screen(game) if kind == "whole" else (SCREEN, SCREEN))
+    rng = np.random.default_rng(0)
     env.reset(0)
     env.recv()
-    began = time.perf_counter()
+    time.sleep(max(begin - time.time(), 0.0))
+    frames, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
         env.send(rng.integers(env.num_actions, size=GAMES_EACH))
         frames += FRAME_SKIP * int(env.recv().stepped.sum())
@@ -68,38 +54,64 @@ def play(game: str, kind: str, seconds: float) -> float:
     return rate
 
 
-def measure(game: str, kind: str, processes: int, seconds: float) -> int:
-    """Frames per second of so many processes."""
-    command = [sys.executable, __file__, "--game", game, "--play", kind, "--seconds", str(seconds)]
+def measure(game: str, kind: str, processes: int, seconds: int) -> int:
+    """Frames per second of so many processes that begin together."""
+    begin = time.time() + STARTUP_SECONDS + 0.2 * processes
+    command = [sys.executable, __file__, "--game", game, "--play", kind, str(begin), "--seconds", str(seconds)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    answers = [child.communicate(timeout=seconds + 120)[0] for child in running]
+    try:
+        answers = [child.communicate(timeout=seconds + 120)[0] for child in running]
+    finally:
+        for child in running:
+            child.kill()  # nothing, where it has ended
     if any(child.returncode for child in running):
         raise SystemExit("A process of emulators has failed.")
     return round(sum(float(answer.split()[-1]) for answer in answers))
 
 
-def main() -> None:
-    """Measures one after the other, prints a table, and writes the JSON."""
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--game", default="Pong")
-    parser.add_argument("--processes", type=int, nargs="+", default=[cores()])
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--play", choices=KINDS, help=argparse.SUPPRESS)  # how a child of this one is called
-    parser.add_argument("--out", type=Path, default=RESULTS / "emulators.json")
+    parser.add_argument("--processes", type=counts, default=[cores()], help="as in 1,8,16 (default: one for each core)")
+    parser.add_argument("--seconds", type=count, default=4, help="of each measurement (default: 4)")
+    parser.add_argument("--rounds", type=count, default=3, help="of both kinds of screens (default: 3)")
+    parser.add_argument("--play", nargs=2, help=argparse.SUPPRESS)  # how a child of this one is called
+    parser.add_argument("--out", type=Path, help="JSON to write (default: none)")
     options = parser.parse_args()
-    game = options.game if ":" in options.game else f"atari:{options.game}"
+    options.game = options.game if ":" in options.game else f"atari:{options.game}"
+    try:
+        rom(options.game)
+    except SailError as error:
+        parser.error(str(error))
+    if options.out is not None and not options.out.parent.is_dir():
+        parser.error(f"There is no folder {options.out.parent} to write to.")
+    return options
+
+
+def main() -> None:
+    """Measures one after the other, prints a table, and writes the JSON."""
+    options = parse()
     if options.play:
-        print(play(game, options.play, options.seconds))
+        print(play(options.game, options.play[0], float(options.play[1]), options.seconds))
         return
     where = json.loads(subprocess.run([sys.executable, "-c", WHERE], capture_output=True, text=True, check=True).stdout)
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    report: dict[str, Any] = {**where, "command": command, "game": game, "seconds": options.seconds, "results": []}
-    table = Table("processes", *KINDS, title=f"{game}: frames per second of the emulators alone")
+    told = [word for word in sys.argv[1:] if word != "--out" and word != str(options.out)]
+    report: dict[str, Any] = {**where, "command": " ".join([Path(sys.argv[0]).name, *told]), "game": options.game}
+    report |= {"seconds": options.seconds, "results": []}
+    table = Table("processes", *(f"{kind} screens" for kind in KINDS), "whole to small, medians")
+    table.title = f"{options.game}: frames per second of the emulators alone"
     for processes in options.processes:
-        rates = {kind: measure(game, kind, processes, options.seconds) for kind in KINDS}
-        report["results"].append({"processes": processes, **rates})
-        table.add_row(str(processes), *(f"{rate:,}" for rate in rates.values()))
-        options.out.write_text(json.dumps(report, indent=1) + "\n")
+        rates: dict[str, list[int]] = {kind: [] for kind in KINDS}
+        for _ in range(options.rounds):
+            for kind, found in rates.items():
+                found.append(measure(options.game, kind, processes, options.seconds))
+        ratio = statistics.median(rates["whole"]) / statistics.median(rates["small"])
+        report["results"].append({"processes": processes, **rates, "whole_to_small": round(ratio, 3)})
+        shown = [", ".join(f"{rate:,}" for rate in found) for found in rates.values()]
+        table.add_row(str(processes), *shown, f"{ratio:.2f}")
+        if options.out is not None:
+            options.out.write_text(json.dumps(report, indent=1) + "\n")
     console.print(table)
 
 

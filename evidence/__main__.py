@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from evidence import atari, dopamine, figures, gridworlds, page, remaining, report, tables
+from sail.errors import SailError
 
 
 def _figures(options: argparse.Namespace) -> None:
@@ -43,7 +44,10 @@ def main() -> None:
     draw.add_argument("--page", type=Path, default=tables.ROOT / "docs" / "results.md")
     draw.set_defaults(run=_figures)
     options = parser.parse_args()
-    options.run(options)
+    try:
+        options.run(options)
+    except (SailError, OSError) as error:
+        parser.exit(2, f"{error}\n")
 
 
 if __name__ == "__main__":

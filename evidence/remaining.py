@@ -1,13 +1,14 @@
-"""What a study of games has yet to run, by the CSV files that are there: GPU time comes in pieces, on bare machines."""
+"""What a study of games has yet to run, by the CSV files that are there: it can go on without the study's folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evidence.atari import Curve, label, read_all
 from sail.envs.atari_settings import FRAME_SKIP
+from sail.errors import BadInputError
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import read_definition
 from sail.studies.library import find
@@ -19,28 +20,42 @@ def write(study: str, to: Path, results: Path) -> str:
     name, marked = find(study)
     definition = read_definition(marked, name)
     cells = expand(definition, marked)
+    if others := [cell.env for cell in cells if not cell.env.startswith("atari:")]:
+        raise BadInputError(f"{name} has {others[0]}: only runs of Atari games have files of their own.")
+    if not results.is_dir():
+        raise BadInputError(f"There is no folder {results} of results.")
     there = read_all(results)
-    missing = [cell for cell in cells if not any(_is(curve, cell) for curve in there)]
-    if missing:
-        tree = definition.to_tree() | {
-            "title": f"What {name} has yet to run",
-            "grids": [_grid(cell, definition.settings) for cell in missing],
-        }
-        tree.pop("report", None)  # a part of a study may be without its baseline
-        to.write_text(dump(tree))
-    return f"{len(missing)} of {len(cells)} cells of {name} are missing" + (f": {to}" if missing else "")
+    missing = [cell for cell in cells if not _has_run(cell, there)]
+    if not missing:
+        return f"Nothing of {name} is missing: no file was written."
+    tree = definition.to_tree() | {"title": f"What {name} has yet to run"}
+    tree["grids"] = [_grid(cell) for cell in missing]
+    tree.pop("report", None)  # a part of a study may be without its baseline
+    to.write_text(dump(tree))
+    return f"{len(missing)} of {len(cells)} cells of {name} are missing: {to}"
 
 
-def _is(curve: Curve, cell: Cell) -> bool:
+def _has_run(cell: Cell, there: Sequence[Curve]) -> bool:
+    """To its end, every seed of it, with as many emulators."""
     config = cell.config()
-    return (
-        (f"atari:{curve.game}", curve.agent, curve.seed) == (cell.env, label(config), cell.seed)
+    seeds = {
+        curve.seed
+        for curve in there
+        if (f"atari:{curve.game}", curve.agent) == (cell.env, label(config))
         and str(curve.about.get("emulators")) == str(config.learning.num_envs)
         and curve.frames >= config.steps * FRAME_SKIP
-    )
+    }
+    return seeds.issuperset(range(cell.seed, cell.seed + cell.seeds))
 
 
-def _grid(cell: Cell, shared: Mapping[str, Any]) -> dict[str, Any]:
-    grid = {"environments": [cell.env], "agents": [cell.agent], "seeds": {"first": cell.seed, "count": cell.seeds}}
-    own = {name: value for name, value in cell.settings.items() if name != "steps" and name not in shared}
-    return grid | {"steps": cell.config().steps, "settings": own} | ({"preset": cell.preset} if cell.preset else {})
+def _grid(cell: Cell) -> dict[str, Any]:
+    """With the settings that are its own, which stand in its name; the rest is what all cells share."""
+    own = sorted((cell.name.find(f",{name}="), name) for name in cell.settings)
+    return {
+        "environments": [cell.env],
+        "agents": [cell.agent],
+        "seeds": {"first": cell.seed, "count": cell.seeds},
+        "steps": cell.config().steps,
+        "settings": {name: cell.settings[name] for place, name in own if place >= 0},
+        **({"preset": cell.preset} if cell.preset else {}),
+    }

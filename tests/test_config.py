@@ -315,6 +315,7 @@ def test_unknown_environments_outside_a_config() -> None:
         ({"agent": {"hidden": [64, 0]}}, "agent.hidden.1 must be greater than or equal to 1", "not 0."),
         ({"agent": {"hidden": []}}, "agent.hidden must be a list of at least one", "not []."),
         ({"agent": {"loss": "hubr"}}, "agent.loss must be 'huber' or 'squared'", "not 'hubr'."),
+        ({"replay": {"frames": "gpu"}}, "replay.frames must be 'auto', 'device' or 'host'", "not 'gpu'."),
         ({"agent": {"discount": 1}}, "agent.discount must be less than 1", "not 1."),
         ({"exploration": {"end": 1.5}}, "exploration.end must be less than or equal to 1", "not 1.5."),
         ({"env": {"slip": 2}}, "env.slip must be less than or equal to 1", "not 2."),

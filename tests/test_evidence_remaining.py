@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from evidence import remaining, tables  # noqa: E402
+from evidence.__main__ import main  # noqa: E402
 
 from sail.studies.cells import expand  # noqa: E402
 from sail.studies.definition import read_definition  # noqa: E402
@@ -20,10 +24,11 @@ environments: [atari:Pong, atari:Venture]
 agents: [dqn, sail-dqn]
 seeds: 2
 frames: 2_000_000
-settings: {learning.num_envs: 16}
+settings: {learning.num_envs: 16, agent.network: dopamine}
 grids:
   - {}
-  - {environments: [atari:Pong], agents: [iqn], preset: dopamine, settings: {rule.alpha: 0.5}}
+  - {environments: [atari:Pong], agents: [iqn], preset: dopamine, settings: {rule.alpha: 0.5, agent.network: nature}}
+  - {environments: [atari:Hero], agents: [sail-dqn], seeds: 1, vary: {learning.num_envs: [8, 16]}}
 resources: {cores: 3}
 report: {baseline: dqn}
 """
@@ -43,15 +48,16 @@ def test_only_what_is_not_there_to_its_end_remains(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(STUDY)
     study, to, results = str(tmp_path / "two.yaml"), tmp_path / "rest.yaml", tmp_path / "results"
     results.mkdir()
-    assert remaining.write(study, to, results) == f"10 of 10 cells of two are missing: {to}"
+    assert remaining.write(study, to, results) == f"12 of 12 cells of two are missing: {to}"
     assert names(str(to)) == names(study)
     has_run(results, "Pong_dqn_seed0")
     has_run(results, "Pong_dqn_seed1", frames=1_000_000)
     has_run(results, "Venture_sail-dqn_seed1", emulators=64)
     has_run(results, "Venture_dqn_seed0")
+    has_run(results, "Hero_sail-dqn_seed0", emulators=8)
     has_run(results, "Pong_iqn@dopamine_seed0")  # without the other alpha
-    assert remaining.write(study, to, results).startswith("8 of 10 ")
-    gone = {"atari-Pong/dqn/seed0", "atari-Venture/dqn/seed0"}
+    assert remaining.write(study, to, results).startswith("9 of 12 ")
+    gone = {"atari-Pong/dqn/seed0", "atari-Venture/dqn/seed0", "atari-Hero/sail-dqn,learning.num_envs=8/seed0"}
     assert names(str(to)) == [name for name in names(study) if name not in gone]
     name, marked = find(str(to))
     rest = read_definition(marked, name)
@@ -63,11 +69,35 @@ def test_only_what_is_not_there_to_its_end_remains(tmp_path: Path) -> None:
     assert rest.resources.cores == 3
 
 
-def test_nothing_is_written_where_nothing_remains(tmp_path: Path) -> None:
-    settings = "settings: {learning.num_envs: 16}"
-    (tmp_path / "one.yaml").write_text(
-        f"environments: [atari:Pong]\nagents: [dqn]\nseeds: 1\nframes: 1_000_000\n{settings}\n"
-    )
-    has_run(tmp_path / "results", "Pong_dqn_seed0", emulators=16)
-    said = remaining.write(str(tmp_path / "one.yaml"), tmp_path / "rest.yaml", tmp_path / "results")
-    assert said == "0 of 1 cells of one are missing" and not (tmp_path / "rest.yaml").exists()
+def one_game(folder: Path, seeds: int) -> str:
+    more = f"seeds: {seeds}\ntogether: {seeds}\nsettings: {{learning.num_envs: 16}}\n"
+    (folder / "one.yaml").write_text("environments: [atari:Pong]\nagents: [dqn]\nframes: 1_000_000\n" + more)
+    return str(folder / "one.yaml")
+
+
+def test_seeds_that_train_together_must_all_be_there(tmp_path: Path) -> None:
+    study, to, results = one_game(tmp_path, 2), tmp_path / "rest.yaml", tmp_path / "results"
+    has_run(results, "Pong_dqn_seed0")
+    assert remaining.write(study, to, results).startswith("1 of 1 ") and names(str(to)) == ["atari-Pong/dqn/seeds0-1"]
+    has_run(results, "Pong_dqn_seed1")
+    to.unlink()
+    assert remaining.write(study, to, results) == "Nothing of one is missing: no file was written."
+    assert not to.exists()
+
+
+def test_what_cannot_be_answered_is_one_sentence_and_exit_code_2(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    there = tmp_path / "results"
+    there.mkdir()
+    for study, to, results, sentence in (
+        ("evidence/atri", "rest.yaml", there, "did you mean 'evidence/atari'?"),
+        ("evidence/deep-sea", "rest.yaml", there, "only runs of Atari games"),
+        ("evidence/atari", "rest.yaml", tmp_path / "none", "There is no folder"),
+        ("evidence/atari", "none/rest.yaml", there, "No such file or directory"),
+    ):
+        arguments = ["evidence", "remaining", study, str(tmp_path / to), "--results", str(results)]
+        monkeypatch.setattr(sys, "argv", arguments)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        error = capsys.readouterr().err
+        assert ended.value.code == 2 and sentence in error and error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [there]

@@ -54,8 +54,6 @@ class Conv(eqx.Module):
 
     weight: Array  # [outputs, n, n, s * s * inputs]
     bias: Array  # [outputs]
-    stride: int = eqx.field(static=True)
-    pixels_last: bool = eqx.field(static=True)  # within a block: inputs, then its pixels, as `prepare` has them
 
     def __init__(
         self,
@@ -67,6 +65,7 @@ class Conv(eqx.Module):
         initialiser: str = "glorot",
         pixels_last: bool = False,
     ) -> None:
+        """With `pixels_last`, inputs come before the pixels of a block, as in `prepare`; otherwise after them."""
         # The layer counts as one from k * k * inputs to k * k * outputs; for fan_in only the former matters.
         matrix = INITIALISERS[initialiser](key, (kernel, kernel, inputs, outputs), jnp.float32)
         n = kernel // stride
@@ -74,17 +73,6 @@ class Conv(eqx.Module):
         blocks = blocks.transpose(5, 0, 2, 4, 1, 3) if pixels_last else blocks.transpose(5, 0, 2, 1, 3, 4)
         self.weight = lax.collapse(blocks, 3)
         self.bias = jnp.zeros(outputs)
-        self.stride, self.pixels_last = stride, pixels_last
-
-    def kernels(self) -> Array:
-        """The weights as [outputs, inputs, k, k]."""
-        outputs, n, _, _ = self.weight.shape
-        s = self.stride
-        if self.pixels_last:
-            blocks = self.weight.reshape(outputs, n, n, -1, s, s).transpose(0, 3, 1, 4, 2, 5)
-        else:
-            blocks = self.weight.reshape(outputs, n, n, s, s, -1).transpose(0, 5, 1, 3, 2, 4)
-        return blocks.reshape(outputs, -1, n * s, n * s)
 
 
 class ConvTorso(eqx.Module):

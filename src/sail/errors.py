@@ -68,6 +68,8 @@ def invalid_settings(
             wanted = "a section of settings"
         case "too_short":
             wanted = "a list of at least one"
+        case "literal_error":
+            wanted = problem["ctx"]["expected"]
         case _:
             wanted = problem["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
             wanted = wanted.removeprefix("must be ").split(",")[0].rstrip(".")

@@ -389,11 +389,15 @@ def test_a_run_that_cannot_begin_leaves_no_processes(monkeypatch: pytest.MonkeyP
     assert begun and not alive(begun[0]._processes[0].pid)
 
 
-@pytest.mark.parametrize("frames", ["device", "host"])
+@pytest.mark.parametrize(("frames", "on_time"), [("device", True), ("device", False), ("host", True)])
 def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
-    frames: str, monkeypatch: pytest.MonkeyPatch
+    frames: str, on_time: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or the device would wait for the host in every block. With frames on the host, asking for updates is waiting."""
+    """Or the device would wait for the host in every block.
+
+    But actions come first with frames on the host, where asking for updates is waiting for them, and where the updates
+    of the block before are late.
+    """
     config = sail.make_config(
         "atari:Pong",
         "dqn",
@@ -410,7 +414,12 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
 
     def learned(self: LearnerThread, step: int) -> Any:
         told.append("learn")
-        return learn(self, step)
+        asked = learn(self, step)
+        if on_time:
+            asked.exception()  # waits
+        else:
+            monkeypatch.setattr(asked, "done", lambda: False)
+        return asked
 
     def sent(self: CrewPool, actions: Any) -> None:
         told.append("send")
@@ -423,5 +432,9 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
     finally:
         program.close()
     # The first row of each game is no step, so the first block takes a round of both pools more.
-    last = ["learn", "send"] if frames == "device" else ["send", "learn"]
-    assert done.failure is None and told == ["send"] * 3 + last + 2 * ["send", *last]
+    first = last = ["learn", "send"]
+    if frames == "host":
+        first = last = ["send", "learn"]
+    elif not on_time:
+        last = ["send", "learn"]
+    assert done.failure is None and told == ["send"] * 3 + first + 2 * ["send", *last]

@@ -38,6 +38,7 @@ class AtariEnv:
 
     stack: int
     observation_shape: tuple[int, ...] = (SCREEN, SCREEN)
+    """As the agent sees it; rows may have whole screens (`screen`)."""
     observation_dtype: Any = np.uint8
     resets_within_step = False
     reward_threshold: float | None = None

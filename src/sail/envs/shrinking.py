@@ -1,6 +1,6 @@
 """Screens made small on the device, with the bits that OpenCV's area interpolation has on a CPU.
 
-To shrink a screen takes an emulator up to a third of its time, and a GPU next to none. Each pixel of the small screen
+To shrink a screen takes an emulator a good part of its time, and a GPU next to none. Each pixel of the small screen
 is the mean of the pixels it covers, in part or as a whole. Sums are rounded at the same places as there, so that not
 even the rare mean that lies halfway between two greys comes out otherwise.
 """

@@ -90,17 +90,20 @@ def _load(path: Path, like: State) -> tuple[State, dict[str, Any]]:
 
 
 def _restore(arrays: dict[str, Any], like: State, path: Path) -> State:
+    misfit = f"{path} does not fit its config.yaml, or another version of sail has written it:"
     expected = dict(_named_leaves(like))
     if arrays.keys() != expected.keys():
         odd = sorted(arrays.keys() ^ expected.keys())[0]
-        raise BadInputError(f"{path} does not fit its config.yaml: '{odd}' is in only one of the two.")
+        raise BadInputError(f"{misfit} '{odd}' is {'not known' if odd in arrays else 'missing'}.")
     leaves = []
     for name, leaf in expected.items():
         array = arrays[name]
         is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         shape, dtype = (array.shape[:-1], np.dtype(np.uint32)) if is_key else (array.shape, leaf.dtype)
         if shape != leaf.shape or array.dtype != dtype:
-            raise BadInputError(f"{path} does not fit its config.yaml: '{name}' is {array.dtype}{list(array.shape)}.")
+            raise BadInputError(
+                f"{misfit} '{name}' is {array.dtype}{list(shape)}, and should be {dtype}{list(leaf.shape)}."
+            )
         leaves.append(jax.random.wrap_key_data(array) if is_key else jnp.asarray(array))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 

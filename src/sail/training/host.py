@@ -148,11 +148,11 @@ class HostProgram:
             for boundary in range(step + block, step + num_steps + 1, block):
                 # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
                 self._collect(boundary)
+                if self._host_frames or (newest is not None and not newest.done()):
+                    self.pools.deliver()  # since there is something else to wait for
                 if newest is not None:
                     before, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
-                if self._host_frames:  # to ask for updates is to wait for them
-                    self.pools.deliver()
                 newest, self._acting = self._learner_thread.learn(boundary), before
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
