@@ -16,7 +16,15 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 # What tests measure is not for `sail study plan`.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sail-tests-cache-")
 # Most of the tests' time is compilation. What users get, optimised programs, is what test_atari_smoke.py runs.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# XLA's newer code for fused loops takes three times as long to compile as its older code, and both workers are busy
+# without threads of the compiler. XLA ignores extra options that it does not know.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+    " --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
+)
+# Its threads wait busily for each other: with two workers on two cores a small matrix takes seconds to factorise.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import sail
 

@@ -18,15 +18,16 @@ pytest.importorskip("ale_py")
 
 # Small enough for one core: a nature network, few emulators, short games.
 SETTINGS = """
---agent.network nature --learning.num-envs 8 --learning.starts 200 --learning.target-period 200 --learning.max-block 40
---replay.capacity 2000 --evaluation.period 400 --checkpoint.seconds 0.5 --env.time-limit 40
+--agent.network nature --agent.hidden 32 --learning.batch-size 8 --learning.num-envs 8 --learning.starts 200
+--learning.target-period 200 --learning.max-block 40 --replay.capacity 2000 --evaluation.period 400
+--checkpoint.seconds 0.5 --env.time-limit 40
 """
 FLAGS = SETTINGS.split()
 
 
 def sail(*arguments: str) -> list[str]:
-    # With the programs that users get: the other tests compile theirs without optimisation.
-    return ["env", "-u", "XLA_FLAGS", sys.executable, "-m", "sail", *arguments]
+    # With the programs and the threads that users get: the other tests compile theirs without optimisation.
+    return ["env", "-u", "XLA_FLAGS", "-u", "OPENBLAS_NUM_THREADS", sys.executable, "-m", "sail", *arguments]
 
 
 def test_pong_through_checkpoint_kill_resume_eval_play(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import atari_race  # noqa: E402
 import atari_speed  # noqa: E402
+import emulators  # noqa: E402
 from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules, gymnasium_env  # noqa: E402
 from peers import TorchLoop, sb3_variants, time_sb3  # noqa: E402
 
@@ -269,6 +270,36 @@ def test_games_for_stable_baselines_end_as_it_expects():
 
 
 # Atari speed ----------------------------------------------------------------------------------------------------------
+
+
+def test_emulators_play_with_small_and_whole_screens(monkeypatch, tmp_path):
+    pytest.importorskip("ale_py")
+    monkeypatch.setattr(emulators, "STARTUP_SECONDS", 0.0)
+    assert emulators.play("atari:Pong", "small", 0.0, 0.2) > 0
+    monkeypatch.setattr(sys, "argv", ["emulators.py", "--processes", "1", "--seconds", "1", "--rounds", "1"])
+    sys.argv += ["--out", str(tmp_path / "found.json")]
+    emulators.main()
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["command"] == "emulators.py --processes 1 --seconds 1 --rounds 1" and found["versions"]["jax"]
+    (row,) = found["results"]
+    assert row["processes"] == 1 and row["small"][0] > 0
+    assert row["whole_to_small"] == round(row["whole"][0] / row["small"][0], 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--game", "Pongg"], "did you mean 'Pong'?"),
+        (["--processes", "0"], "must be a whole number of at least 1, not '0'"),
+        (["--out", "nowhere/found.json"], "There is no folder nowhere to write to."),
+    ],
+)
+def test_emulators_are_not_begun_in_vain(arguments, sentence, monkeypatch, capsys):
+    pytest.importorskip("ale_py")
+    monkeypatch.setattr(sys, "argv", ["emulators.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        emulators.main()
+    assert ended.value.code == 2 and sentence in capsys.readouterr().err
 
 
 def test_the_prototypes_rate_is_the_best_after_its_first_line():

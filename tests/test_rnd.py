@@ -149,9 +149,9 @@ def test_what_is_seen_often_becomes_boring() -> None:
 @pytest.mark.parametrize("shape, kind", [((44, 44), "nature"), ((44, 44), "dopamine"), ((3, 2), "mlp")])
 def test_images_and_vectors(shape: tuple[int, ...], kind: str) -> None:
     rnd = RND(shape, kind, scale=1.0, features=12)
-    state = rnd.init(jax.random.key(3))
+    state = jax.jit(rnd.init)(jax.random.key(3))
     frames = jax.random.randint(jax.random.key(4), (9, *shape), 0, 256).astype(jnp.uint8)
-    state, bonus = rnd.look(state, frames, jnp.ones(9))
+    state, bonus = jax.jit(rnd.look)(state, frames, jnp.ones(9))
     assert bonus.shape == (9,) and bonus.dtype == jnp.float32 and np.isfinite(bonus).all()
     # One round alone: its errors are standardised by their own moments.
     np.testing.assert_allclose([bonus.mean(), bonus.std()], [0, 1], atol=1e-3)
@@ -162,7 +162,7 @@ def test_images_and_vectors(shape: tuple[int, ...], kind: str) -> None:
     np.testing.assert_allclose(last.T @ last, 2 * np.eye(12), atol=1e-5)  # a gain of sqrt(2)
     if kind != "mlp":
         assert state.target.layers[0].weight.shape[0] == convolution.num_features((1, *shape), kind)
-    learned = rnd.learn(state, rnd.lesson(state, frames))
+    learned = jax.jit(lambda state, frames: rnd.learn(state, rnd.lesson(state, frames)))(state, frames)
     changed = jax.tree.map(lambda a, b: bool((a != b).any()), learned.predictor, state.predictor)
     assert sum(jax.tree.leaves(changed)) == len(jax.tree.leaves(changed))
 

@@ -96,10 +96,15 @@ def played(settings: AtariSettings, num_pools: int, num_envs: int, steps: int):
             crew.close()
 
 
+@pytest.fixture(scope="module")
+def by_threads() -> list[Any]:
+    return played(BREAKOUT, num_pools=2, num_envs=4, steps=100)
+
+
 # Of 4 games: all in one process, in uneven parts, and in fewer processes than were asked for.
 @pytest.mark.parametrize("processes", [1, 3, 9])
-def test_processes_play_what_threads_play(processes: int) -> None:
-    expected = played(BREAKOUT, num_pools=2, num_envs=4, steps=100)
+def test_processes_play_what_threads_play(processes: int, by_threads: list[Any]) -> None:
+    expected = by_threads
     rows = played(replace(BREAKOUT, processes=processes), num_pools=2, num_envs=4, steps=100)
     for column in ("reward", "terminated", "truncated", "begins"):
         assert sum(np.count_nonzero(getattr(one, column)) for one in expected) >= 2

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +56,21 @@ def test_the_bits_of_opencv(size: tuple[int, int], kind: str) -> None:
     whole = screens(kind, *size)
     expected = [cv2.resize(screen, (84, 84), interpolation=cv2.INTER_AREA) for screen in whole]
     np.testing.assert_array_equal(small(whole, jnp.int32(0)), expected)
+
+
+def test_the_same_bits_from_optimised_programs() -> None:
+    """The others run what compiles fast. Optimised, a product and a sum would be one operation, were they not apart."""
+    code = (
+        "import cv2, jax, jax.numpy as jnp, numpy as np\n"
+        "from sail.envs.shrinking import shrink\n"
+        "whole = np.random.default_rng(0).integers(0, 256, (40, 210, 160), np.uint8)\n"
+        "expected = [cv2.resize(screen, (84, 84), interpolation=cv2.INTER_AREA) for screen in whole]\n"
+        "found = jax.jit(lambda screens, zero: shrink(screens, 84, 84, zero))(whole, jnp.int32(0))\n"
+        "np.testing.assert_array_equal(found, expected)\n"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run([sys.executable, "-c", code], env=plain, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_pixel_is_the_mean_of_what_it_covers() -> None:

@@ -415,6 +415,13 @@ def cut_reference(reference: ReferenceBuffer) -> None:
             reference.running[env], reference.episodes[env] = [], reference.episodes[env] + 1
 
 
+@partial(jax.jit, static_argnames="n_step")
+def usable_columns(ring: Ring, n_step: int) -> tuple[jax.Array, list[jax.Array]]:
+    batch = gather(ring, everywhere(ring), discount=0.9, n_step=n_step)
+    columns = [batch.observation, batch.action, batch.reward, batch.discount, batch.next_observation, batch.returns]
+    return eligible(ring, n_step=n_step).ravel(), columns
+
+
 @many(max_examples=80)
 @given(plans(2, 30), st.lists(st.integers(0, 15), min_size=2, max_size=4))
 def test_interruptions_at_any_time_leave_what_the_reference_has(chosen, parts):
@@ -429,10 +436,8 @@ def test_interruptions_at_any_time_leave_what_the_reference_has(chosen, parts):
         ring = fill_jit(cut_off_jit(ring), 0.9)
         cut_reference(reference)
         for n_step in N_STEPS:
-            usable = np.asarray(eligible(ring, n_step=n_step)).ravel()
-            batch = gather(ring, everywhere(ring), discount=0.9, n_step=n_step)
-            columns = (batch.observation, batch.action, batch.reward, batch.discount)
-            columns = np.stack([*columns, batch.next_observation, batch.returns], axis=1)[usable]
+            usable, columns = jax.device_get(usable_columns(ring, n_step))
+            columns = np.stack(columns, axis=1)[usable]
             expected = np.array([t[1:] for t in reference.transitions(n_step)]).reshape(-1, 6)
             found = columns[np.argsort(columns[:, 0])]
             assert found[:, 0].tolist() == expected[:, 0].tolist()

@@ -98,7 +98,8 @@ def without_times(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_a_study_that_is_killed_ends_as_one_that_is_not(tmp_path: Path) -> None:
-    file = write(tmp_path, steps=20_000)
+    # Cells of one agent: what one has compiled the others find in the cache.
+    file = write(tmp_path, steps=10_000, environments=["probe-chain"], agents=["sail-dqn"], seeds=4, together=1)
     result = study_torture.torture(str(file), tmp_path, kills=3, seed=1, pause=1.2)
     assert result["same_logs"] and result["done_twice"] == [] and result["killed"] == ["driver", "worker", "driver"]
     assert result["starts"] > result["cells"] == 4
@@ -106,7 +107,7 @@ def test_a_study_that_is_killed_ends_as_one_that_is_not(tmp_path: Path) -> None:
 
 def test_two_raylets_one_of_which_dies(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    file = write(tmp_path, steps=4_000)
+    file = write(tmp_path, steps=4_000, environments=["probe-chain"], agents=["sail-dqn"], seeds=4, together=1)
     study_torture.finish(study_torture.start(str(file), tmp_path / "alone"))
     result = study_torture.on_ray(str(file), tmp_path)
     assert result["same_logs"] and result["raylets_left"] == 1

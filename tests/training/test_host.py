@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import json
 import multiprocessing
 import os
@@ -29,13 +27,10 @@ import sail
 from sail import envs, replay
 from sail.config import Config, make_config
 from sail.envs.host import Rows
-from sail.errors import TrainingError
 from sail.training import checkpoint, emulators
 from sail.training.host import HostProgram
-from sail.training.learner_thread import LearnerThread
 from sail.training.loop import InterruptedTrainingError
 from sail.training.metrics import updates_at
-from sail.training.program import Advance
 from sail.training.reporting import Silent
 from sail.training.run_folder import RunFolder
 
@@ -43,58 +38,9 @@ gymnasium = pytest.importorskip("gymnasium")
 
 import host_envs  # noqa: E402
 from host_envs import Counter  # noqa: E402
+from host_training import NEVER, Trained, assert_same_bits, last_bias, program_of, tiny  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's opinions on the environments
-NEVER = {"starts": 100_000}
-DEVICES: dict[str, Any] = {}
-
-
-def tiny(name: str = "Counter", rule: str = "sail-dqn", **changes: Any) -> Config:
-    return make_config(f"gym:host_envs:{name}", rule, tiny_overrides(**changes))
-
-
-def program_of(config: Config) -> HostProgram:
-    """A program whose compiled part is shared with others of the same settings."""
-    program = HostProgram(config)
-    program.device = DEVICES.setdefault(str(dataclasses.asdict(config)), program.device)
-    program._learner_thread = LearnerThread(config, program.device)
-    return program
-
-
-class Trained:
-    """What some pieces of training gave."""
-
-    def __init__(self, config: Config, *pieces: int) -> None:
-        self.program = program_of(config)
-        self.state, self.step, self.episodes = self.program.init(), 0, []
-        try:
-            for piece in pieces:
-                self.go_on(piece)
-        finally:
-            self.program.close()
-
-    def go_on(self, num_steps: int) -> Advance:
-        result = self.program.advance(self.state, self.step, num_steps)
-        self.state, self.step = result.state, self.step + result.steps
-        self.episodes += result.episodes
-        if result.failure:
-            raise result.failure
-        return result
-
-    def ring(self, seed: int = 0) -> replay.Ring:
-        return jax.tree.map(lambda x: np.asarray(x[seed]), self.state.ring)
-
-    def rounds(self) -> int:
-        """Answers taken: the emulators are one ahead."""
-        return int(self.program._rounds[0])
-
-    def updates(self) -> list[int]:
-        return np.asarray(self.state.learner.optimiser[0].count).tolist()  # Adam counts its steps
-
-
-def assert_same_bits(a: Any, b: Any) -> None:
-    for (path, x), (_, y) in zip(*map(jax.tree_util.tree_leaves_with_path, (a, b)), strict=True):
-        np.testing.assert_array_equal(x, y, err_msg=str(path))
 
 
 def threads() -> list[str]:
@@ -488,144 +434,6 @@ def test_the_size_of_slices_changes_nothing() -> None:
     assert whole.episodes == pieces.episodes
 
 
-def always(action: int, params: Any) -> Any:
-    zeros = jax.tree.map(lambda x: 0 * x, params)
-    return eqx.tree_at(last_bias, zeros, last_bias(zeros).at[:, action].set(1.0))
-
-
-def test_actions_are_chosen_with_the_networks_of_a_block_ago() -> None:
-    config = tiny("Chain", learning={**NEVER, "num_envs": 4}, exploration={"start": 0.0, "end": 0.0})
-    program = program_of(config)
-    try:
-        state = program.init()
-        fresh = state.learner.params
-        assert state.acting is fresh
-        learner = state.learner._replace(params=always(0, fresh))
-        state = program.advance(state._replace(learner=learner, acting=always(1, fresh)), 0, config.block_steps).state
-        assert_same_bits(state.acting, learner.params)
-        state = program.advance(state, config.block_steps, config.block_steps).state
-        actions, size = np.asarray(state.ring.action[0]), np.asarray(state.ring.size[0])
-        # 200 steps are 50 rounds of 4. The last actions of a block are taken in the next, as the first of all was.
-        for row, used in zip(actions, size, strict=True):
-            assert row[:51].tolist() == [1] * 51 and row[51:used].tolist() == [0] * (used - 51)
-    finally:
-        program.close()
-
-
-def test_networks_act_one_block_after_they_were_learned() -> None:
-    config = tiny()
-    learned = [program_of(config).device.init().learner.params]
-    for blocks in range(1, 6):
-        states = (Trained(config, 200 * blocks).state, Trained(config, *[200] * blocks).state)
-        for state in states:
-            assert_same_bits(state.acting, learned[-1])
-        learned.append(states[0].learner.params)
-    changed = [not np.array_equal(*map(last_bias, pair)) for pair in itertools.pairwise(learned)]
-    assert changed == [True] * 5  # from step 200 on
-
-
-@pytest.mark.parametrize("frames", ["device", "host"])
-def test_timing_changes_nothing(monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
-    def config() -> Config:
-        learning = {"starts": 200, "num_envs": 8, "num_pools": 4, "max_block": 40}
-        return tiny("Ragged", "sail-dqn+rnd", learning=learning, replay={"frames": frames}, seeds=2)
-
-    calm = Trained(config(), 800)
-    random = np.random.default_rng(0)
-    do, rows = LearnerThread._do, emulators.Pools.rows
-
-    def late(method: Callable[..., Any], chance: float) -> Callable[..., Any]:
-        def called(*arguments: Any) -> Any:
-            if random.random() < chance:
-                time.sleep(0.02)
-            return method(*arguments)
-
-        return called
-
-    for in_thread, in_loop in ((0.1, 0.0), (0.0, 0.1)):
-        monkeypatch.setattr(LearnerThread, "_do", late(do, in_thread))
-        monkeypatch.setattr(emulators.Pools, "rows", late(rows, in_loop))
-        shaken = Trained(config(), 80, 720)
-        assert_same_bits(calm.state._replace(key=None), shaken.state._replace(key=None))
-        assert calm.episodes == shaken.episodes
-
-
-def test_a_long_slice_keeps_no_old_networks() -> None:
-    program = program_of(tiny(learning={"max_block": 8}))
-    try:
-        state, kept = program.init(), []
-        for step, num_steps in ((0, 400), (400, 80), (480, 800)):
-            state = program.advance(state, step, num_steps).state
-            kept.append(len(jax.live_arrays()))
-        assert kept[2] == kept[1]
-    finally:
-        program.close()
-
-
-@pytest.mark.parametrize("frames", ["device", "host"])
-@pytest.mark.parametrize("what", ["update", "write", "fill"])
-def test_what_fails_in_the_thread_of_the_learner_stops_the_run(
-    monkeypatch: pytest.MonkeyPatch, what: str, frames: str
-) -> None:
-    program = program_of(tiny(replay={"frames": frames}))
-    what = "learn" if (what, frames) == ("update", "host") else what
-    before = threading.active_count()
-    asked: list[int] = []
-
-    def broken(*arguments: Any) -> Any:
-        asked.append(1)
-        raise MemoryError("the device is full")
-
-    try:
-        state = program.advance(program.init(), 0, 200).state
-        with monkeypatch.context() as patch:
-            patch.setattr(program.device, what, broken)
-            with pytest.raises(MemoryError, match="the device is full"):
-                program.advance(state, 200, 100_000)
-        assert len(asked) == 1  # what was asked for after it is not done
-        assert program._taken[0] < 1200  # and the loop has noticed soon
-    finally:
-        program.close()
-    assert threading.active_count() == before
-
-
-def test_a_ring_that_cannot_be_filled_again_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = Trained(tiny(), 400)
-    program = program_of(tiny())
-
-    def broken(*arguments: Any) -> Any:
-        raise MemoryError("the device is full")
-
-    monkeypatch.setattr(program.device, "write", broken)
-    try:
-        with pytest.raises(MemoryError, match="the device is full"):
-            program.restore(trained.program.saved(trained.state), {"step": 100_000}, lambda _: None)
-        assert program._rounds[0] < 100_000 + 80
-    finally:
-        program.close()
-
-
-def test_a_failure_of_emulators_and_of_the_learner_are_both_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = program_of(tiny())
-    try:
-        state = program.advance(program.init(), 0, 200).state
-        fails = TrainingError("the emulator is on fire")
-
-        def burning(*arguments: Any) -> Any:
-            raise fails
-
-        def broken(*arguments: Any) -> Any:
-            raise MemoryError("the device is full")
-
-        monkeypatch.setattr(program.device, "write", broken)
-        monkeypatch.setattr(program, "_account", burning)
-        with pytest.raises(MemoryError, match="the device is full") as raised:
-            program.advance(state, 200, 200)
-        assert raised.value.__cause__ is fails
-    finally:
-        program.close()
-
-
 # Seeds ----------------------------------------------------------------------------------------------------------------
 
 
@@ -932,10 +740,6 @@ def test_the_episodes_of_an_evaluation_are_the_first_of_each_environment(
     assert made[-1].num_envs == 16 and sorted(scores.length.tolist()) == sorted(expected)
 
 
-def last_bias(params: Any) -> Any:
-    return params.head.advantage.out.bias
-
-
 def test_success_is_gymnasiums() -> None:
     """The mean return has reached the threshold. A network that always says 1 gets 3 a step."""
     gymnasium.register("sail-host/Counter-v0", entry_point=Counter, reward_threshold=12.0)
@@ -978,7 +782,8 @@ def tiny_atari(**changes: Any) -> Config:
         "env": {"time_limit": 30},
         "agent": {"network": "mlp", "hidden": (4,)},
         "optimiser": {"name": "adam"},
-        "learning": {"num_envs": 4, "starts": 100, "target_period": 100},
+        # Pictures are large, and a small minibatch takes as many turns as a large one.
+        "learning": {"num_envs": 4, "starts": 100, "target_period": 100, "batch_size": 4},
         "replay": {"capacity": 300},
         "evaluation": {"period": 200, "episodes": 0},
     }
@@ -1003,7 +808,7 @@ def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
 def test_an_atari_run_does_the_same_again() -> None:
     """Emulators in four pools of two, in threads of their own, and a policy that chooses: bit for bit."""
     pytest.importorskip("ale_py")
-    learning = {"num_envs": 8, "starts": 100, "target_period": 100}
+    learning = {"num_envs": 8, "starts": 100, "target_period": 100, "batch_size": 4}
     env = {"sticky": 0.25, "time_limit": 50, "processes": 0}
     config = tiny_atari(learning=learning, exploration={"decay_steps": 100}, env=env)
     first, second = (Trained(config, 200, 200, 200) for _ in range(2))

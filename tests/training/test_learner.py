@@ -16,7 +16,7 @@ from sail import replay
 from sail.config import make_config
 from sail.rules import RULES
 from sail.settings import RuleSettings
-from sail.training.learner import DRAWING
+from sail.training.learner import DRAWING, Learner
 from sail.training.on_device import OnDeviceProgram
 
 DISCOUNT = 0.9
@@ -44,9 +44,9 @@ def numpy_bonus(rule: str, q: np.ndarray, a: np.ndarray, g: np.ndarray, alpha: f
     return alpha * np.clip(tau * log_policy[np.arange(len(a)), a], -1, 0)
 
 
-def trained(env: str, overrides: dict[str, Any]) -> tuple[OnDeviceProgram, Any, Any]:
+def trained(env: str, overrides: dict[str, Any], agent: str = "dqn") -> tuple[OnDeviceProgram, Any, Any]:
     """One seed after some training, so that online and target networks differ and returns are mixed."""
-    program = OnDeviceProgram(make_config(env, "dqn", overrides))
+    program = OnDeviceProgram(make_config(env, agent, overrides))
     state, _, _ = program.advance_arrays(program.init(), 0, program.config.steps)
     return program, jax.tree.map(lambda x: x[0], state.learner), jax.tree.map(lambda x: x[0], state.ring)
 
@@ -123,77 +123,96 @@ def test_one_update_is_what_numpy_says(experience: tuple[OnDeviceProgram, Any, A
     assert 0 < known.mean() < 1, "finished and running episodes must both be there"
 
 
-def test_a_round_of_updates_is_the_updates_one_by_one() -> None:
+def test_a_round_of_updates_is_the_updates_one_by_one(experience: tuple[OnDeviceProgram, Any, Any]) -> None:
     """Chunking changes no number: the same minibatches, one optimiser step each, in order."""
-    program, learner_state, ring = trained("kdt", {"steps": 800, "learning": {"starts": 100}})
-    learner, key, num = program.learner, jax.random.key(1), 5
-    learner = dataclasses.replace(learner, rule=RuleSettings(name="sail"))
+    program, learner_state, ring = experience
+    key, num = jax.random.key(1), 5
+    learner = dataclasses.replace(program.learner, rule=RuleSettings(name="sail"))
     chunked, _, _ = jax.jit(learner.update, static_argnums=3)(learner_state, ring, key, num)
 
-    slots = replay.sample(ring, jax.random.fold_in(key, DRAWING), num * 32)
-    one_by_one = learner_state
-    for i in range(num):
-        part = replay.Slots(slots.row[i * 32 : (i + 1) * 32], slots.slot[i * 32 : (i + 1) * 32], slots.any)
-        batch = replay.gather(ring, part, discount=0.99)
-        q_tm1, q_t = (one_by_one.target(x)[..., 0] for x in (batch.observation, batch.next_observation))
+    @jax.jit
+    def one_more(state: Any, slots: replay.Slots) -> Any:
+        batch = replay.gather(ring, slots, discount=DISCOUNT, n_step=2)
+        q_tm1, q_t = (state.target(x)[..., 0] for x in (batch.observation, batch.next_observation))
         bonus = sail.rules.bonus("sail", q_tm1, batch.action, batch.returns)
         target = batch.reward + bonus + batch.discount * q_t.max(-1)
 
-        def loss(params: Any, batch: Any = batch, target: Any = target) -> Any:
+        def loss(params: Any) -> Any:
             q = params(batch.observation)[..., 0]
             error = jnp.take_along_axis(q, batch.action[:, None], 1)[:, 0] - target
             return jnp.where(jnp.abs(error) <= 1, 0.5 * error**2, jnp.abs(error) - 0.5).mean()
 
-        change, optimiser = learner.optimiser.update(jax.grad(loss)(one_by_one.params), one_by_one.optimiser)
-        params = jax.tree.map(lambda p, c: p + c, one_by_one.params, change)
-        one_by_one = one_by_one._replace(params=params, optimiser=optimiser)
+        change, optimiser = learner.optimiser.update(jax.grad(loss)(state.params), state.optimiser)
+        params = jax.tree.map(lambda p, c: p + c, state.params, change)
+        return state._replace(params=params, optimiser=optimiser)
+
+    slots = replay.sample(ring, jax.random.fold_in(key, DRAWING), num * 64, n_step=2)
+    one_by_one = learner_state
+    for i in range(num):
+        part = slice(i * 64, (i + 1) * 64)
+        one_by_one = one_more(one_by_one, replay.Slots(slots.row[part], slots.slot[part], slots.any))
     for a, b in zip(jax.tree.leaves(chunked.params), jax.tree.leaves(one_by_one.params), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["sail-dqn", "dqn", "sail-dqn+rnd", "dqn+rnd"])
-def test_how_many_states_are_looked_at_at_once_changes_no_number(name: str) -> None:
+@pytest.fixture(scope="module")
+def curious() -> tuple[Learner, Any, Any]:
+    """A learner with a bonus and with curiosity, and what it has learned. None of its episodes has ended."""
+    overrides = {
+        "steps": 400,
+        "agent": {"hidden": (8,)},
+        "learning": {"starts": 100, "batch_size": 12},
+        "rnd": {"features": 32},
+    }
+    program, state, ring = trained("kdt", overrides, "sail-dqn+rnd")
+    return program.learner, state, ring
+
+
+@pytest.mark.parametrize("name", ["dqn", "sail-dqn+rnd"])
+def test_how_many_states_are_looked_at_at_once_changes_no_number(curious: tuple[Learner, Any, Any], name: str) -> None:
     """Of 60 transitions in minibatches of 12: parts within a minibatch, and parts that reach over several."""
-    overrides = {"steps": 400, "learning": {"starts": 100, "batch_size": 12}, "agent": {"hidden": (8,)}}
-    program = OnDeviceProgram(make_config("kdt", name, overrides))
-    state, _, _ = program.advance_arrays(program.init(), 0, 400)
-    learner_state, ring = (jax.tree.map(lambda x: x[0], part) for part in (state.learner, state.ring))
+    learner, learner_state, ring = curious
+    if name == "dqn":  # it looks at the states after alone, the other at both, and at frames
+        learner = dataclasses.replace(learner, rule=RuleSettings(name="bellman"), curiosity=None)
+        learner_state = learner_state._replace(curiosity=None)
     learned = {}
     for at_once in (None, 1, 24, 48, 1000):
-        learner = dataclasses.replace(program.learner, at_once=at_once)
-        learned[at_once] = jax.jit(learner.update, static_argnums=3)(learner_state, ring, jax.random.key(1), 5)
+        update = jax.jit(dataclasses.replace(learner, at_once=at_once).update, static_argnums=3)
+        learned[at_once] = update(learner_state, ring, jax.random.key(1), 5)
         for a, b in zip(jax.tree.leaves(learned[None]), jax.tree.leaves(learned[at_once]), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("period", "minibatches"), [(1, (0, 1, 2, 3, 4)), (2, (0, 2, 4)), (9, (0,))])
-def test_the_predictor_learns_from_some_minibatches(period: int, minibatches: tuple[int, ...]) -> None:
-    overrides = {"steps": 400, "learning": {"starts": 100, "batch_size": 12}, "rnd": {"period": period}}
-    program = OnDeviceProgram(make_config("kdt", "dqn+rnd", overrides))
-    state, _, _ = program.advance_arrays(program.init(), 0, 400)
-    before, ring = (jax.tree.map(lambda x: x[0], part) for part in (state.learner, state.ring))
-    learner, key = program.learner, jax.random.key(1)
+def test_the_predictor_learns_from_some_minibatches(
+    curious: tuple[Learner, Any, Any], period: int, minibatches: tuple[int, ...]
+) -> None:
+    learner, before, ring = curious
+    rnd = dataclasses.replace(learner.curiosity, period=period)  # type: ignore[type-var]
+    learner, key = dataclasses.replace(learner, curiosity=rnd), jax.random.key(1)
     after = jax.jit(learner.update, static_argnums=3)(before, ring, key, 5)[0]
     slots = replay.sample(ring, jax.random.fold_in(key, DRAWING), 60)
     frames = replay.gather(ring, slots, discount=DISCOUNT).observation.reshape(5, 12, -1)
+    learn = jax.jit(lambda curiosity, frames: rnd.learn(curiosity, rnd.lesson(before.curiosity, frames)))
     expected = before.curiosity
     for number in minibatches:
-        expected = learner.curiosity.learn(expected, learner.curiosity.lesson(before.curiosity, frames[number]))
+        expected = learn(expected, frames[number])
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(after.curiosity), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
     assert int(after.curiosity.optimiser[0].count - before.curiosity.optimiser[0].count) == len(minibatches)
 
 
+def test_the_settings_say_how_often_the_predictor_learns() -> None:
+    assert OnDeviceProgram(make_config("kdt", "dqn+rnd", {"rnd": {"period": 9}})).learner.curiosity.period == 9
+
+
 @pytest.mark.parametrize("undo_each", [False, True])
-@pytest.mark.parametrize("name", ["sail-dqn", "dqn+rnd"])
-def test_nothing_is_learned_from_nothing(name: str, undo_each: bool) -> None:
-    """Finished episodes only, and none has finished: parameters and optimiser stay as they are."""
-    settings = {"steps": 400, "replay": {"finished_only": True}, "learning": {"starts": 500}}
-    program = OnDeviceProgram(make_config("kdt", name, settings))
-    state, _, episodes = program.advance_arrays(program.init(), 0, 400)
-    assert not np.asarray(episodes.ended).any()  # 50 steps each, and the limit is 100
-    before, ring = (jax.tree.map(lambda x: x[0], part) for part in (state.learner, state.ring))
-    learner = dataclasses.replace(program.learner, undo_each=undo_each)
+def test_nothing_is_learned_from_nothing(curious: tuple[Learner, Any, Any], undo_each: bool) -> None:
+    """Finished episodes only, and none has finished: parameters, optimiser and predictor stay as they are."""
+    learner, before, ring = curious
+    assert set(np.unique(ring.end)) == {replay.GOES_ON}  # 50 steps each, and the limit is 100
+    sampling = dataclasses.replace(learner.sampling, finished_only=True)  # type: ignore[type-var]
+    learner = dataclasses.replace(learner, sampling=sampling, undo_each=undo_each)
     update = jax.jit(learner.update, static_argnums=3)
     after = update(before, ring, jax.random.key(0), 3)[0]
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
@@ -201,6 +220,7 @@ def test_nothing_is_learned_from_nothing(name: str, undo_each: bool) -> None:
     ended = ring._replace(end=ring.end.at[:, 20].set(replay.TERMINATED))
     after = update(before, replay.fill_returns(ended, DISCOUNT), jax.random.key(0), 3)[0]
     assert not np.array_equal(before.params.head.advantage.out.bias, after.params.head.advantage.out.bias)
+    assert not np.array_equal(before.curiosity.predictor.layers[-1].bias, after.curiosity.predictor.layers[-1].bias)
 
 
 def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:
@@ -211,9 +231,15 @@ def test_alpha_zero_is_the_base_agent_bit_for_bit() -> None:
         ("al-dqn", {"alpha": 0.0}),
         ("strsil-dqn", {"alpha": 0.0}),
     ):
-        config = make_config("kdt", agent, {"steps": 4000, "seed": 5, "rule": rule, "env": {"key_reward": 1.0}})
-        program = OnDeviceProgram(config)
-        state, _, _ = program.advance_arrays(program.init(), 0, 4000)
+        overrides = {
+            "steps": 2000,
+            "seed": 5,
+            "agent": {"hidden": (16, 16)},
+            "learning": {"starts": 200, "target_period": 400},
+            "env": {"key_reward": 1.0},
+        }
+        program = OnDeviceProgram(make_config("kdt", agent, {**overrides, "rule": rule}))
+        state, _, _ = program.advance_arrays(program.init(), 0, 2000)
         finals.append([np.asarray(leaf) for leaf in jax.tree.leaves(state.learner.params)])
     for other in finals[1:]:
         for a, b in zip(finals[0], other, strict=True):

@@ -17,7 +17,8 @@ from sail.training.on_device import OnDeviceProgram
 def run(
     steps: int, pieces: list[int], agent: str = "sail-dqn", **overrides: Any
 ) -> tuple[OnDeviceProgram, Any, list[Any]]:
-    program = OnDeviceProgram(make_config("kdt", agent, {"steps": steps, **overrides}))
+    overrides = {"steps": steps, "agent": {"hidden": (16,)}, **overrides}
+    program = OnDeviceProgram(make_config("kdt", agent, overrides))
     state, step, episodes = program.init(), 0, []
     for piece in pieces:
         state, _, ended = program.advance_arrays(state, step, piece)
