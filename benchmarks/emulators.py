@@ -28,12 +28,12 @@ from sail.envs.atari import SCREEN, AtariEnv, whole_screen
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
 from sail.errors import SailError
 from sail.machine import cores
+from sail.training.provenance import provenance
 
 GAMES_EACH = 8
 KINDS = ("small", "whole")
 STARTUP_SECONDS = 3.0
 """What processes may need before they begin, all at the same moment."""
-WHERE = "import json; from sail.training.provenance import provenance; print(json.dumps(provenance()))"
 console = Console(width=None if sys.stdout.isatty() else 150)
 
 
@@ -95,9 +95,12 @@ def main() -> None:
     if options.play:
         print(play(options.game, options.play[0], float(options.play[1]), options.seconds))
         return
-    where = json.loads(subprocess.run([sys.executable, "-c", WHERE], capture_output=True, text=True, check=True).stdout)
     told = [word for word in sys.argv[1:] if word != "--out" and word != str(options.out)]
-    report: dict[str, Any] = {**where, "command": " ".join([Path(sys.argv[0]).name, *told]), "game": options.game}
+    report: dict[str, Any] = {
+        **provenance(),
+        "command": " ".join([Path(sys.argv[0]).name, *told]),
+        "game": options.game,
+    }
     report |= {"seconds": options.seconds, "results": []}
     table = Table("processes", *(f"{kind} screens" for kind in KINDS), "whole to small, medians")
     table.title = f"{options.game}: frames per second of the emulators alone"

@@ -38,10 +38,11 @@ def write(study: str, to: Path, results: Path) -> str:
 def _has_run(cell: Cell, there: Sequence[Curve]) -> bool:
     """To its end, every seed of it, with as many emulators."""
     config = cell.config()
+    agent = label(config)
     seeds = {
         curve.seed
         for curve in there
-        if (f"atari:{curve.game}", curve.agent) == (cell.env, label(config))
+        if (f"atari:{curve.game}", curve.agent) == (cell.env, agent)
         and str(curve.about.get("emulators")) == str(config.learning.num_envs)
         and curve.frames >= config.steps * FRAME_SKIP
     }

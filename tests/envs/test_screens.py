@@ -137,11 +137,12 @@ def config(**changes: Any) -> Any:
         "learning": {"num_envs": 6, "num_pools": 3, "starts": 40, "batch_size": 4, "max_block": 20},
     }
     for section, values in changes.items():
-        tree[section] = tree.get(section, {}) | values
+        tree[section] = tree.get(section, {}) | values if isinstance(values, dict) else values
     return make_config("atari:Pong", "sail-dqn", tree)
 
 
-def test_training_is_the_same_whoever_plays_and_makes_screens_small(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_training_is_the_same_whoever_plays_and_makes_screens_small(seeds: int, monkeypatch: Any) -> None:
     send = CrewPool.send
 
     def overwriting(self: CrewPool, actions: Any) -> None:
@@ -151,7 +152,7 @@ def test_training_is_the_same_whoever_plays_and_makes_screens_small(monkeypatch:
     monkeypatch.setattr(CrewPool, "send", overwriting)
     learned = []
     for env in ({"resize": "emulator"}, {"resize": "emulator", "processes": 2}, {"resize": "device", "processes": 2}):
-        program = HostProgram(config(env=env))
+        program = HostProgram(config(env=env, seeds=seeds))
         assert program.device.shrinks == (env["resize"] == "device")
         try:
             done = program.advance(program.init(), 0, 240)
