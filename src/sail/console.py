@@ -134,6 +134,12 @@ def print_bench(result: dict[str, Any]) -> None:
             f"what binds: {result['binds']}",
             soft_wrap=True,
         )
+        a_round = result["round_ms"]
+        console.print(
+            f"  a round          {a_round['whole']:>9,} ms: {a_round['waits_for_games']} waiting for games, "
+            f"{a_round['waits_for_actions']} for actions",
+            soft_wrap=True,
+        )
     beside = result["device_beside_ring_gib"]
     emulators = f", emulators {result['emulators_gib']} GiB" if result["emulators_gib"] else ""
     device = "" if beside is None else f", {beside} GiB beside it on the device"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 MANY_CORES = 8
 """From so many cores on, a machine is taken for one that is there for training, with a GPU."""
+
+
+_sched_getcpu: Any = getattr(ctypes.CDLL(None), "sched_getcpu", None) if os.name == "posix" else None
 
 
 def cores() -> int:
@@ -29,6 +34,31 @@ def cores_to_share() -> list[int] | None:
     given = sorted(os.sched_getaffinity(0))
     runs = len(given) // cores()
     return given[: max(len(given) - 2 * runs, 1)]
+
+
+def alone() -> bool:
+    """Whether no other run is meant to use the cores of this one (see SAIL_CORES)."""
+    return hasattr(os, "sched_getaffinity") and cores() == len(os.sched_getaffinity(0))
+
+
+def current_core() -> int | None:
+    """Where this thread is, if the system tells."""
+    return None if _sched_getcpu is None else int(_sched_getcpu())
+
+
+def hold_to(places: list[int], thread: int = 0) -> None:
+    """Has a thread run on these cores only: this one, or one by its number. Not if they have been taken away since."""
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(thread, places)
+
+
+def and_its_threads(make: Callable[[], Any]) -> tuple[Any, list[int]]:
+    """What `make` gives, and the numbers of the threads that it has started, where the system tells."""
+    tasks = Path("/proc/self/task")
+    before = set(os.listdir(tasks)) if tasks.is_dir() else set()
+    made = make()
+    after = set(os.listdir(tasks)) if tasks.is_dir() else set()
+    return made, sorted(int(number) for number in after - before)
 
 
 def in_idle_class(make: Callable[[], Any]) -> Any:

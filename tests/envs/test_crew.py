@@ -19,7 +19,7 @@ import pytest
 import sail
 from sail.envs import make_pools
 from sail.envs.atari_settings import AtariSettings
-from sail.envs.crew import Crew, CrewPool, _environment
+from sail.envs.crew import Crew, CrewPool, _environment, _has_something, _shares
 from sail.envs.worker import STEP
 from sail.errors import BadInputError, TrainingError
 from sail.machine import cores_to_share
@@ -327,8 +327,76 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
     crew.pools[0].reset(0)
     crew.pools[0].recv()
     expected = cores_to_share() if give_way else sorted(os.sched_getaffinity(0))
-    for process in crew._processes:
-        assert sorted(os.sched_getaffinity(process.pid)) == expected
+    used = [os.sched_getaffinity(process.pid) for process in crew._processes]
+    assert sorted(set().union(*used)) == expected
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about threads")
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch: Any, alone: bool) -> None:
+    """On one core each if there are as many as threads, and if no other run is there; else wherever that one is."""
+    given = sorted(os.sched_getaffinity(0))
+    if alone:
+        monkeypatch.delenv("SAIL_CORES", raising=False)
+    else:
+        monkeypatch.setattr("sail.envs.crew.alone", lambda: False)
+    crew = make_crew(replace(PONG, processes=1), num_pools=3, num_envs=8)
+    for pool in crew.pools:
+        pool.reset(0)
+        pool.recv()
+    process = crew._processes[0].pid
+    held = [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")]
+    told = json.loads(crew._processes[0].args[-1])
+    assert told["threads"] == len(given)
+    groups = 3 * 2  # of four games, with a thread each
+    if alone:
+        assert told["cores"] == given
+        assert sum(len(one) == 1 for one in held) >= groups + len(given)
+        assert set().union(*(one for one in held if len(one) == 1)) == set(given)
+    else:
+        assert told["cores"] is None
+        assert sum(len(one) == 1 for one in held) >= groups
+
+
+def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> None:
+    crew = make_crew(replace(PONG, processes=1, threads=1), num_pools=3, num_envs=12)
+    for pool in crew.pools:
+        pool.reset(0)
+    for pool in crew.pools:
+        pool.recv()
+    for last, pool in enumerate((2, 0, 1, 0, 2)):
+        others = [other for other in range(3) if other != pool]
+        for other in [*others, pool]:
+            crew.pools[other].send(np.zeros(12, int))
+        crew.pools[pool].recv()
+        assert all(_has_something(crew._answers[0][other], 0.0) for other in others), last
+        for other in others:
+            crew.pools[other].recv()
+
+
+# Of 16 cores two are left alone. Games are shared out as threads are, and every process has one.
+@pytest.mark.parametrize(
+    ("processes", "threads", "games", "expected"),
+    [
+        (4, 0, 80, [(3, 0, 17), (4, 17, 40), (3, 40, 57), (4, 57, 80)]),
+        (2, 0, 40, [(7, 0, 20), (7, 20, 40)]),
+        (3, 4, 3, [(1, 0, 1), (1, 1, 2), (2, 2, 3)]),
+        (4, 2, 4, [(1, 0, 1), (1, 1, 2), (1, 2, 3), (1, 3, 4)]),
+    ],
+)
+def test_shares_of_processes(
+    monkeypatch: Any, processes: int, threads: int, games: int, expected: list[tuple[int, int, int]]
+) -> None:
+    monkeypatch.setattr("sail.envs.crew.cores", lambda: 16)
+    monkeypatch.setattr("sail.envs.crew.alone", lambda: True)
+    settings = AtariSettings(name="atari:Pong", give_way=True, threads=threads)
+    shares = _shares(settings, list(range(14)), processes, games)
+    assert [(share["threads"], *share["part"]) for share in shares] == expected
+    if threads == 0:
+        assert [core for share in shares for core in share["cores"]] == list(range(14))
+        assert all(share["pinned"] and len(share["cores"]) == share["threads"] for share in shares)
+    else:
+        assert all(not share["pinned"] and share["cores"] == list(range(14)) for share in shares)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +422,7 @@ def test_memory_of_all_processes(make_crew) -> None:
 def test_threads_are_shared_out_over_the_processes(make_crew) -> None:
     crew = make_crew(replace(PONG, processes=2, threads=3), num_envs=4)
     told = [json.loads(process.args[-1]) for process in crew._processes]
-    assert [(one["part"], one["settings"]["threads"]) for one in told] == [([0, 2], 2), ([2, 4], 2)]
+    assert [(one["part"], one["threads"]) for one in told] == [([0, 1], 1), ([1, 4], 2)]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")

@@ -2,8 +2,8 @@
 
 Threads of one process share its interpreter's lock with the loop that feeds the device, and the emulator starts its
 games one after the other under that lock, a tenth of a second each. A crew has none of that. Every process of it plays
-some games of every pool, in threads that take the next game that waits, so that all cores work on whichever pool is
-due and a slow core does less. The games are the same, bit for bit.
+some games of every pool, in as many threads as there are cores for them, which take whatever waits: so all cores work
+on the pool that is due, and a slow core does less. The games are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from io import FileIO
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,9 @@ import numpy as np
 from sail.envs.atari import SCREEN, AtariEnv, seeds_of_games
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
-from sail.envs.worker import ANSWERS, DONE, RESET, STEP, Table, bytes_of_tables, tables
+from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import cores, cores_to_share
+from sail.machine import alone, cores, cores_to_share
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -47,23 +47,22 @@ class Crew:
         """`num_envs` games in each pool, whose rows have screens of that size."""
         self._name = settings.name
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._orders: list[list[FileIO]] = []  # [process][pool]
-        self._answers: list[list[FileIO]] = []
+        self._orders: list[FileIO] = []  # [process]
+        self._answers: list[list[FileIO]] = []  # [process][pool]
         number = min(settings.processes, num_envs)
-        threads = -(-(settings.threads or cores()) // number)
-        each = {**vars(settings), "threads": threads, "processes": 0, "give_way": False}
+        places = cores_to_share() if settings.give_way else None
+        shares = _shares(settings, places, number, num_envs)
+        each = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
         one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
         one.close()
         sizes = [num_envs] * num_pools
-        places = cores_to_share() if settings.give_way else None
-        bounds = [num_envs * i // number for i in range(number + 1)]
         try:
-            _allow_files(2 * number * num_pools)
+            _allow_files(number * (num_pools + 1))
             with _unnamed_file() as memory:
                 memory.truncate(bytes_of_tables(sizes, screen))
                 shared = tables(sizes, screen, mmap.mmap(memory.fileno(), 0))
-                for part in pairwise(bounds):
-                    told = {"settings": each, "cores": places, "sizes": sizes, "screen": screen, "part": part}
+                for share in shares:
+                    told = {"settings": each, "sizes": sizes, "screen": screen, **share}
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()
@@ -79,17 +78,16 @@ class Crew:
         """One process more."""
         theirs: list[FileIO] = []
         try:
-            self._orders.append([])
             self._answers.append([])
+            orders_in, orders = _pipe()
+            self._orders.append(orders)
+            theirs.append(orders_in)
             for _ in told["sizes"]:
-                orders_in, orders = _pipe()
-                self._orders[-1].append(orders)
-                theirs.append(orders_in)
                 answers, answers_in = _pipe()
                 self._answers[-1].append(answers)
                 theirs.append(answers_in)
             numbers = [file.fileno() for file in theirs]
-            told = {**told, "memory": memory, "orders": numbers[::2], "done": numbers[1::2]}
+            told = {**told, "memory": memory, "orders": numbers[0], "done": numbers[1:]}
             # Whoever wants the run to stop tells the run, and the processes end when it closes their pipes. So they are
             # started deaf to what goes to the whole group: Ctrl-C, a terminal that is closed, a scheduler's request.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -111,7 +109,7 @@ class Crew:
         """Tells every process to do something with its games of a pool."""
         for orders in self._orders:
             with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
-                orders[pool].write(what)
+                orders.write(ORDER.pack(what, pool))
 
     def wait(self, pool: int, seconds: float | None = None) -> None:
         """Waits until every process has answered for a pool, at most so long."""
@@ -143,7 +141,7 @@ class Crew:
 
     def close(self) -> None:
         """Ends all processes, also those that hang."""
-        for pipe in chain(*self._orders):
+        for pipe in self._orders:
             pipe.close()
         end = time.monotonic() + PATIENCE_SECONDS
         for process in self._processes:
@@ -201,6 +199,22 @@ class CrewPool:
 
     def close(self) -> None:
         """Nothing: the processes are the crew's."""
+
+
+def _shares(settings: AtariSettings, places: list[int] | None, processes: int, num_envs: int) -> list[dict[str, Any]]:
+    """What each process has: threads, cores, and games of every pool, as many for each thread as for any other."""
+    free = max(cores() - 2, 1) if settings.give_way else cores()
+    total = max(settings.threads or free, processes)
+    ends = [total * i // processes for i in range(processes + 1)]
+    bounds = [max(num_envs * end // total, i) for i, end in enumerate(ends)]  # and a game for each process
+    pinned = alone() and total == free
+    if pinned and places is None:
+        places = sorted(os.sched_getaffinity(0))
+    return [
+        {"threads": end - begin, "cores": places[begin:end] if pinned and places else places, "pinned": pinned}
+        | {"part": part}
+        for (begin, end), part in zip(pairwise(ends), pairwise(bounds), strict=True)
+    ]
 
 
 def _unnamed_file() -> Any:

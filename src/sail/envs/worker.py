@@ -1,7 +1,12 @@
 """A process that plays some games of every pool. `sail.envs.crew` starts it, as `python -m sail.envs.worker JSON`.
 
 It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
-crew be gone, even by kill -9, its pipes are closed and this process ends. Other signals it does not get.
+crew be gone, even by kill -9, its pipe is closed and this process ends. Other signals it does not get.
+
+Games are played in groups of a few, a group by one thread at a time, in the order in which their pools were told to: so
+the pool that is due first is done first, and no thread waits while there is a game to play. A group's emulator is a
+thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile. They have a core each, if
+there are as many. Left to itself, the system had two emulators take turns on one core while another core was idle.
 """
 
 from __future__ import annotations
@@ -11,16 +16,21 @@ import json
 import math
 import mmap
 import os
+import struct
 import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from sail.envs.atari import AtariEnv
 from sail.envs.atari_settings import AtariSettings
+from sail.machine import and_its_threads, current_core, hold_to
 
 COLUMNS: dict[str, Any] = {
     "observation": np.uint8,  # of every pixel; the others have one number a game
@@ -31,7 +41,11 @@ COLUMNS: dict[str, Any] = {
 }
 ANSWERS = tuple(name for name in COLUMNS if name not in ("seed", "action"))
 RESET, STEP = b"r", b"s"
+ORDER = struct.Struct("<cI")
+"""What is to be done with which pool, in one pipe for all of them."""
 DONE, FAILED = b".", b"!"
+GAMES_AT_A_TIME = 4
+"""Of a group. To hand one to a thread takes as long as a tenth of a game's step."""
 
 Table = dict[str, Any]
 
@@ -64,41 +78,107 @@ def _padded(length: int) -> int:
     return -(-length // 64) * 64
 
 
-def serve(env: AtariEnv, table: Table, orders: int, done: int) -> None:
-    """Plays one pool's games as it is told, until there is nobody to tell it. The table has the rows of these games."""
-    while order := os.read(orders, 1):
+_starting = threading.Lock()
+"""Games are started one group after the other, so that it is known which threads are whose."""
+
+
+class Group:
+    """Some games of a pool, for one thread at a time. The table has the rows of these games."""
+
+    def __init__(self, settings: AtariSettings, screen: tuple[int, int], table: Table) -> None:
+        self._settings, self._screen, self._table = settings, screen, table
+        self._env: AtariEnv | None = None
+        self._threads: list[int] = []
+        self._core: int | None = None
+
+    def play(self, order: bytes, core: int | None) -> None:
+        """What the order says, on a core; the rows are in the table afterwards. The first one starts the games."""
+        table = self._table
+        if self._env is None:
+            with _starting:
+                start = partial(AtariEnv, self._settings, len(table["action"]), self._screen)
+                self._env, self._threads = and_its_threads(start)
+        if core is not None and core != self._core:
+            for thread in self._threads:
+                hold_to([core], thread)
+            self._core = core
         if order == RESET:
-            env.reset_each(table["seed"])
+            self._env.reset_each(table["seed"])
         else:
-            env.send(table["action"])
-        rows = env.recv()
+            self._env.send(table["action"])
+        rows = self._env.recv()
         for name in ANSWERS:
             table[name][:] = getattr(rows, name)
-        os.write(done, DONE)
+
+
+class Part:
+    """What this process plays of a pool."""
+
+    def __init__(self, groups: list[Group], done: int) -> None:
+        self.groups = groups
+        self._done, self._left, self._lock = done, 0, threading.Lock()
+
+    def begin(self) -> None:
+        """All groups are told to play."""
+        self._left = len(self.groups)
+
+    def one_is_done(self) -> None:
+        """A group has played; the crew is told after the last of them."""
+        with self._lock:
+            self._left -= 1
+            left = self._left
+        if left == 0:
+            os.write(self._done, DONE)
+
+
+def groups(table: Table, settings: AtariSettings, screen: tuple[int, int]) -> list[Group]:
+    """The games of a table in groups that are as equal as can be."""
+    games = len(table["action"])
+    number = -(-games // GAMES_AT_A_TIME)
+    bounds = [games * i // number for i in range(number + 1)]
+    return [
+        Group(settings, screen, {name: column[begin:end] for name, column in table.items()})
+        for begin, end in pairwise(bounds)
+    ]
 
 
 def main() -> None:
-    """What the crew says as JSON: settings, cores, sizes of pools and screens, its rows, numbers of open files."""
+    """What the crew says as JSON: settings, threads, cores, sizes of pools and screens, its rows, open files."""
     told = json.loads(sys.argv[1])
     try:
         if told["cores"] is not None:
-            with contextlib.suppress(OSError):  # they may have been taken away since
-                os.sched_setaffinity(0, told["cores"])
-        part, settings = slice(*told["part"]), AtariSettings(**told["settings"])
-
-        def play(table: Table, orders: int, done: int) -> None:
-            try:
-                own = {name: column[part] for name, column in table.items()}
-                serve(AtariEnv(settings, len(own["action"]), told["screen"]), own, orders, done)
-                os._exit(0)  # the crew is gone, and with it all other pools, should one of them hang
-            except BaseException as error:
-                _fail(error, told["done"])
-
+            hold_to(told["cores"])
+        of_threads = told["cores"] if told["pinned"] else [None] * told["threads"]
+        own, settings = slice(*told["part"]), AtariSettings(**told["settings"])
+        parts: list[Part] = []
         pools = tables(told["sizes"], told["screen"], mmap.mmap(told["memory"], 0))
-        for arguments in zip(pools, told["orders"], told["done"], strict=True):
-            threading.Thread(target=play, args=arguments).start()
+        for table, done in zip(pools, told["done"], strict=True):
+            mine = {name: column[own] for name, column in table.items()}
+            parts.append(Part(groups(mine, settings, told["screen"]), done))
+        waiting: SimpleQueue[tuple[Part, Group, bytes]] = SimpleQueue()
+        for core in of_threads:
+            threading.Thread(target=_work, args=(waiting, told["done"], core)).start()
+        while order := os.read(told["orders"], ORDER.size):
+            what, pool = ORDER.unpack(order)
+            parts[pool].begin()
+            for group in parts[pool].groups:
+                waiting.put((parts[pool], group, what))
+        os._exit(0)  # the crew is gone, whatever the threads are doing
     except BaseException as error:
         _fail(error, told["done"])
+
+
+def _work(waiting: SimpleQueue[tuple[Part, Group, bytes]], done: list[int], core: int | None) -> None:
+    """Plays whatever group is next."""
+    try:
+        if core is not None:
+            hold_to([core])
+        while True:
+            part, group, order = waiting.get()
+            group.play(order, current_core() if core is None else core)
+            part.one_is_done()
+    except BaseException as error:
+        _fail(error, done)
 
 
 def _fail(error: BaseException, done: list[int]) -> None:

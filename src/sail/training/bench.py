@@ -17,6 +17,7 @@ import numpy as np
 from sail import replay
 from sail.config import Config
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
+from sail.training.emulators import Waited
 from sail.training.host import FILL_ROWS, HostProgram
 from sail.training.host_device import HostState
 from sail.training.on_device import OnDeviceProgram
@@ -41,8 +42,11 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         jax.block_until_ready(state.learner)
         compile_seconds = time.perf_counter() - began
         learner, state = _learner_limit(program, state, seconds / 3)
-        achieved = _achieved(program, state, seconds) * frames
         assert program.pools is not None
+        program.pools.waited = Waited()
+        began = time.perf_counter()
+        achieved = _achieved(program, state, seconds) * frames
+        a_round = _a_round(program.pools.waited, time.perf_counter() - began)
         in_processes = program.pools.peak_memory()
     finally:
         program.close()
@@ -56,6 +60,7 @@ def bench(config: Config, seconds: float = 20.0) -> dict[str, Any]:
         "updates_per_second": round(achieved / frames / config.learning.update_period),
         "share_of_emulators": round(achieved / emulators, 3),
         "binds": "emulators" if emulators < learner else "learner",
+        "round_ms": a_round,
         "seconds_to_compile": round(compile_seconds, 1),
         **_memory(on_device, ring, in_processes),
     }
@@ -176,6 +181,12 @@ def _achieved(program: HostProgram, state: HostState, seconds: float) -> float:
             break
     jax.block_until_ready(state.learner.params)
     return (step - first) * config.seeds / (time.perf_counter() - began)
+
+
+def _a_round(waited: Waited, seconds: float) -> dict[str, float]:
+    """What a round of the loop takes, in milliseconds, and what of it is waiting."""
+    parts = {"whole": seconds, "waits_for_games": waited.for_games, "waits_for_actions": waited.for_actions}
+    return {name: round(1000 * part / waited.rounds, 2) for name, part in parts.items()}
 
 
 def _memory(ring_on_device: int, ring: int, in_processes: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -116,6 +116,15 @@ class CrewEmulators:
             raise _failed(self.env.name, error) from error
 
 
+class Waited(NamedTuple):
+    """Seconds that the loop has waited, and in how many rounds."""
+
+    rounds: int = 0
+    for_games: float = 0.0
+    for_actions: float = 0.0
+    """Of the device; where games are in processes, only."""
+
+
 class Pools:
     """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools.
 
@@ -125,6 +134,7 @@ class Pools:
     """
 
     def __init__(self, config: Config, step: int, whole_screens: bool = False) -> None:
+        self.waited = Waited()
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators | CrewEmulators]] = []
         self._order = [list(range(config.num_pools)) for _ in range(config.seeds)]
@@ -145,6 +155,7 @@ class Pools:
     def rows(self, seeds: Any) -> tuple[list[Emulators | CrewEmulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
         self.deliver()
+        began = time.perf_counter()
         pools: list[Emulators | CrewEmulators] = []
         answers: list[Rows | None] = [None] * len(self._pools)
         for seed in seeds:
@@ -154,6 +165,8 @@ class Pools:
             answers[seed] = rows._replace(env=rows.env + np.int32(turn * self._each))
             begins_anew = not pools[-1].env.resets_within_step and (rows.terminated | rows.truncated).any()
             self._miss_next[seed, turn] = begins_anew
+        rounds, for_games, for_actions = self.waited
+        self.waited = Waited(rounds + 1, for_games + time.perf_counter() - began, for_actions)
         return pools, answers
 
     def _next_turn(self, seed: int) -> int:
@@ -167,8 +180,10 @@ class Pools:
 
     def deliver(self) -> None:
         """Sends all actions that have not been sent; waits for the device, if it has yet to choose them."""
+        began = time.perf_counter()
         for pool in chain(*self._pools):
             pool.deliver()
+        self.waited = self.waited._replace(for_actions=self.waited.for_actions + time.perf_counter() - began)
 
     def peak_memory(self) -> int:
         """Bytes that processes of their own have taken at most."""
