@@ -20,7 +20,7 @@ import sail
 from sail.envs import make_pools
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.crew import Crew, CrewPool, _environment, _has_something, _shares
-from sail.envs.worker import STEP
+from sail.envs.worker import STEP, groups
 from sail.errors import BadInputError, TrainingError
 from sail.machine import cores_to_share
 from sail.training.emulators import CrewEmulators, Pools
@@ -340,7 +340,7 @@ def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch
         monkeypatch.delenv("SAIL_CORES", raising=False)
     else:
         monkeypatch.setattr("sail.envs.crew.alone", lambda: False)
-    crew = make_crew(replace(PONG, processes=1), num_pools=3, num_envs=8)
+    crew = make_crew(replace(PONG, processes=1), num_pools=3, num_envs=2 * len(given))
     for pool in crew.pools:
         pool.reset(0)
         pool.recv()
@@ -348,14 +348,14 @@ def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch
     held = [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")]
     told = json.loads(crew._processes[0].args[-1])
     assert told["threads"] == len(given)
-    groups = 3 * 2  # of four games, with a thread each
+    emulators = 3 * len(given)  # of two games, with a thread each
     if alone:
         assert told["cores"] == given
-        assert sum(len(one) == 1 for one in held) >= groups + len(given)
+        assert sum(len(one) == 1 for one in held) >= emulators + len(given)
         assert set().union(*(one for one in held if len(one) == 1)) == set(given)
     else:
         assert told["cores"] is None
-        assert sum(len(one) == 1 for one in held) >= groups
+        assert sum(len(one) == 1 for one in held) >= emulators
 
 
 def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> None:
@@ -364,14 +364,26 @@ def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> N
         pool.reset(0)
     for pool in crew.pools:
         pool.recv()
-    for last, pool in enumerate((2, 0, 1, 0, 2)):
+    for number, pool in enumerate((2, 0, 1, 0, 2)):
         others = [other for other in range(3) if other != pool]
         for other in [*others, pool]:
             crew.pools[other].send(np.zeros(12, int))
         crew.pools[pool].recv()
-        assert all(_has_something(crew._answers[0][other], 0.0) for other in others), last
+        assert all(_has_something(crew._answers[0][other], 0.0) for other in others), number
         for other in others:
             crew.pools[other].recv()
+
+
+@pytest.mark.parametrize(
+    ("games", "threads", "sizes"),
+    [(23, 4, [5, 6, 6, 6]), (8, 3, [2, 3, 3]), (37, 4, [7, 7, 8, 7, 8]), (2, 4, [1, 1]), (1, 1, [1])],
+)
+def test_games_in_groups(games: int, threads: int, sizes: list[int]) -> None:
+    table = {"action": np.arange(games), "reward": np.arange(games) + 0.5}
+    found = groups(table, PONG, (84, 84), threads)
+    assert [len(group._table["action"]) for group in found] == sizes
+    for name, column in table.items():
+        np.testing.assert_array_equal(np.concatenate([group._table[name] for group in found]), column)
 
 
 # Of 16 cores two are left alone. Games are shared out as threads are, and every process has one.
