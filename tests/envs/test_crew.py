@@ -512,6 +512,8 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
 
     monkeypatch.setattr(LearnerThread, "learn", learned)
     monkeypatch.setattr(CrewPool, "send", sent)
+    monkeypatch.setattr(CrewPool, "answered", lambda self: False)  # or rows come before actions: see below
+    monkeypatch.setattr("sail.training.host._Chosen.ready", lambda self: False)
     try:
         done = program.advance(program.init(), 0, 24)
     finally:
@@ -523,3 +525,38 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
     elif not on_time:
         last = ["send", "learn"]
     assert done.failure is None and told == ["send"] * 3 + first + 2 * ["send", *last]
+
+
+def test_rows_that_are_there_come_before_actions_that_are_not() -> None:
+    """Or emulators and device would wait for each other's way to the host and back."""
+    settings = {"env": {"processes": 1, "time_limit": 20}, "learning": {"num_envs": 6, "num_pools": 3}}
+    pools = Pools(sail.make_config("atari:Pong", "dqn", settings), 0)
+    sent: list[int] = []
+
+    class Late:
+        def __init__(self, number: int, ready: bool) -> None:
+            self.number, self._ready = number, ready
+
+        def ready(self) -> bool:
+            return self._ready
+
+        def __call__(self) -> Any:
+            sent.append(self.number)
+            return np.zeros(2, int)
+
+    try:
+        for pool in pools._pools[0]:
+            assert until(pool.answered)
+        for number in range(3):
+            asked, answers = pools.rows(np.arange(1))
+            assert answers[0] is not None and answers[0].env.tolist() == [2 * number, 2 * number + 1]
+            assert sent == ([] if number == 0 else [0])  # what is ready goes at once
+            asked[0].act(Late(number, ready=number == 0))
+        assert until(pools._pools[0][0].answered)
+        asked, _ = pools.rows(np.arange(1))
+        assert sent == [0]
+        asked[0].act(Late(3, ready=True))
+        pools.rows(np.arange(1))  # of the second pool again: there is nothing to do but to wait for its actions
+        assert sent[:2] == [0, 1] and sent == list(range(len(sent)))
+    finally:
+        pools.close()

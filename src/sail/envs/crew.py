@@ -111,6 +111,10 @@ class Crew:
             with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
                 orders.write(ORDER.pack(what, pool))
 
+    def answered(self, pool: int) -> bool:
+        """Whether `wait` would not."""
+        return all(_has_something(answers[pool], 0.0) for answers in self._answers)
+
     def wait(self, pool: int, seconds: float | None = None) -> None:
         """Waits until every process has answered for a pool, at most so long."""
         end = None if seconds is None else time.monotonic() + seconds
@@ -187,6 +191,10 @@ class CrewPool:
         self._at_work = False
         rows = {name: self._table[name] for name in ANSWERS}
         return Rows(self._order, **rows | {name: rows[name].copy() for name in self._copied})
+
+    def answered(self) -> bool:
+        """Whether `recv` would not wait."""
+        return self._crew.answered(self._index)
 
     def send(self, actions: Rows1D) -> None:
         """The actions for the rows of the last `recv`."""

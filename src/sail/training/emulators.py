@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,8 +56,13 @@ class Emulators:
         """The actions for the last rows, or what gives them: then the thread waits for them, and nobody else."""
         self._actions.put(actions)
 
-    def deliver(self) -> None:
+    def answered(self) -> bool:
+        """Whether `rows` would not wait."""
+        return not self._answers.empty()
+
+    def deliver(self, wait: bool = True) -> bool:
         """Nothing: the thread does."""
+        return True
 
     def end(self) -> None:
         """Has the thread end, with its environments."""
@@ -103,17 +109,25 @@ class CrewEmulators:
         """The actions for the last rows, or what gives them."""
         self._actions = actions
 
-    def deliver(self) -> None:
-        """Sends them, once they are there."""
-        actions, self._actions = self._actions, None
+    def answered(self) -> bool:
+        """Whether `rows` would not wait: never before its actions are delivered."""
+        return self.env.answered()
+
+    def deliver(self, wait: bool = True) -> bool:
+        """Sends them once they are there, or only if they are; whether there is nothing left to send."""
+        actions = self._actions
         if actions is None:
-            return
+            return True
+        if not (wait or getattr(actions, "ready", _always)()):
+            return False
+        self._actions = None
         try:
             self.env.send(actions() if callable(actions) else actions)
         except SailError:
             raise
         except Exception as error:
             raise _failed(self.env.name, error) from error
+        return True
 
 
 class Waited(NamedTuple):
@@ -137,6 +151,7 @@ class Pools:
         self.waited = Waited()
         self._each = config.learning.num_envs // config.num_pools
         self._pools: list[list[Emulators | CrewEmulators]] = []
+        self._unsent: deque[Emulators | CrewEmulators] = deque()
         self._order = [list(range(config.num_pools)) for _ in range(config.seeds)]
         self._miss_next = np.zeros((config.seeds, config.num_pools), bool)
         number = config.seeds * config.num_pools
@@ -153,17 +168,23 @@ class Pools:
             raise
 
     def rows(self, seeds: Any) -> tuple[list[Emulators | CrewEmulators], list[Rows | None]]:
-        """What the next pool of each of these seeds answers, and the pools; None for the other seeds."""
-        self.deliver()
+        """What the next pool of each of these seeds answers, and the pools; None for the other seeds.
+
+        Before it waits for them it sends all actions. But if they are there and the device has yet to choose those,
+        they are something to give it meanwhile.
+        """
+        turns = [self._next_turn(seed) for seed in seeds]
+        pools = [self._pools[seed][turn] for seed, turn in zip(seeds, turns, strict=True)]
+        self.deliver(wait=False)
+        while self._unsent and not all(pool.answered() for pool in pools):
+            self.deliver(most=1)
+        self._unsent.extend(pools)
         began = time.perf_counter()
-        pools: list[Emulators | CrewEmulators] = []
         answers: list[Rows | None] = [None] * len(self._pools)
-        for seed in seeds:
-            turn = self._next_turn(seed)
-            pools.append(self._pools[seed][turn])
-            rows = pools[-1].rows()
+        for seed, turn, pool in zip(seeds, turns, pools, strict=True):
+            rows = pool.rows()
             answers[seed] = rows._replace(env=rows.env + np.int32(turn * self._each))
-            begins_anew = not pools[-1].env.resets_within_step and (rows.terminated | rows.truncated).any()
+            begins_anew = not pool.env.resets_within_step and (rows.terminated | rows.truncated).any()
             self._miss_next[seed, turn] = begins_anew
         rounds, for_games, for_actions = self.waited
         self.waited = Waited(rounds + 1, for_games + time.perf_counter() - began, for_actions)
@@ -178,11 +199,16 @@ class Pools:
         order.append(order.pop(0))
         return order[-1]
 
-    def deliver(self) -> None:
-        """Sends all actions that have not been sent; waits for the device, if it has yet to choose them."""
+    def deliver(self, wait: bool = True, most: int | None = None) -> None:
+        """Sends actions that have not been sent, of the pool that was asked first first; of so many pools at most.
+
+        Waits for those that the device has yet to choose, or leaves them.
+        """
         began = time.perf_counter()
-        for pool in chain(*self._pools):
-            pool.deliver()
+        for _ in range(len(self._unsent) if most is None else most):
+            if not self._unsent[0].deliver(wait):
+                break
+            self._unsent.popleft()
         self.waited = self.waited._replace(for_actions=self.waited.for_actions + time.perf_counter() - began)
 
     def peak_memory(self) -> int:
@@ -199,6 +225,10 @@ class Pools:
             pool.join(max(end - time.monotonic(), 0.01))
         if self._crew is not None:
             self._crew.close()
+
+
+def _always() -> bool:
+    return True
 
 
 def _failed(name: str, error: BaseException) -> TrainingError:

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from jax import Array
 
 from sail import envs
 from sail.agents.base import Params
@@ -157,8 +155,7 @@ class HostProgram:
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]
-                # Only now: the device goes on with the updates while the last actions are on their way.
-                self.pools.deliver()
+            self.pools.deliver()  # games go on meanwhile
         except SailError as error:
             failure = error
         try:
@@ -247,7 +244,7 @@ class HostProgram:
             self._walkers, news, actions = self.device.walk(self._acting, self._walkers, self._key, parcel)
             actions.copy_to_host_async()
             for seed, pool in zip(asked, pools, strict=True):
-                pool.act(partial(_of_seed, actions, int(seed)))
+                pool.act(_Chosen(actions, int(seed)))
             self._learner_thread.write(news)
             ended = [self._account(seed, answers[seed]) for seed in asked]
             self._fill_returns(asked, ended)
@@ -283,9 +280,19 @@ class HostProgram:
             self._learner_thread.fill(rows)
 
 
-def _of_seed(actions: Array, seed: int) -> Any:
-    """Waits for the device."""
-    try:
-        return np.asarray(actions)[seed]
-    except jax.errors.JaxRuntimeError as error:
-        raise TrainingError(f"The device failed: {error}") from error
+class _Chosen:
+    """A seed's actions, which the device may have yet to choose."""
+
+    def __init__(self, actions: Any, seed: int) -> None:
+        self._actions, self._seed = actions, seed
+
+    def ready(self) -> bool:
+        """Whether there is nothing to wait for."""
+        return bool(self._actions.is_ready())
+
+    def __call__(self) -> Any:
+        """Waits for the device."""
+        try:
+            return np.asarray(self._actions)[self._seed]
+        except jax.errors.JaxRuntimeError as error:
+            raise TrainingError(f"The device failed: {error}") from error
