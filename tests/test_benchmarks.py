@@ -21,6 +21,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import atari_race  # noqa: E402
 import atari_speed  # noqa: E402
 import emulators  # noqa: E402
+import turns  # noqa: E402
 from numpy_kdt import NumpyKeyDoorTreasure, check_same_rules, gymnasium_env  # noqa: E402
 from peers import TorchLoop, sb3_variants, time_sb3  # noqa: E402
 
@@ -299,6 +300,37 @@ def test_emulators_are_not_begun_in_vain(arguments, sentence, monkeypatch, capsy
     monkeypatch.setattr(sys, "argv", ["emulators.py", *arguments])
     with pytest.raises(SystemExit) as ended:
         emulators.main()
+    assert ended.value.code == 2 and sentence in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks the system about processes")
+def test_turns_are_measured_for_every_delay(monkeypatch, tmp_path):
+    pytest.importorskip("ale_py")
+    monkeypatch.setattr(sys, "argv", ["turns.py", "--games", "6", "--delays", "0,200", "--seconds", "1"])
+    sys.argv += ["--rounds", "1", "--out", str(tmp_path / "found.json")]
+    turns.main()
+    soon, late = json.loads((tmp_path / "found.json").read_text())["results"]
+    assert (soon["delay_ms"], late["delay_ms"]) == (0, 200)
+    assert soon["frames_per_second"][0] > 0 and soon["cores_busy"] > 0
+    # Three pools of two games that play once in 200 ms at most, and a round that ends after the second is over.
+    assert late["frames_per_second"][0] <= (3 * 2 * 4) * (1.2 / 0.2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--game", "Pongg"], "did you mean 'Pong'?"),
+        (["--games", "8"], "--games must be a multiple of --pools, not 8 in 3."),
+        (["--delays", "0,-1"], "must be milliseconds like 0,1.5,3, not '0,-1'"),
+        (["--delays", "soon"], "must be milliseconds like 0,1.5,3, not 'soon'"),
+        (["--out", "nowhere/found.json"], "There is no folder nowhere to write to."),
+    ],
+)
+def test_turns_are_not_begun_in_vain(arguments, sentence, monkeypatch, capsys):
+    pytest.importorskip("ale_py")
+    monkeypatch.setattr(sys, "argv", ["turns.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        turns.main()
     assert ended.value.code == 2 and sentence in capsys.readouterr().err
 
 

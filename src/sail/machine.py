@@ -14,6 +14,7 @@ MANY_CORES = 8
 """From so many cores on, a machine is taken for one that is there for training, with a GPU."""
 
 
+_TASKS = Path("/proc/self/task")
 _sched_getcpu: Any = getattr(ctypes.CDLL(None), "sched_getcpu", None) if os.name == "posix" else None
 
 
@@ -43,7 +44,8 @@ def alone() -> bool:
 
 def current_core() -> int | None:
     """Where this thread is, if the system tells."""
-    return None if _sched_getcpu is None else int(_sched_getcpu())
+    number = -1 if _sched_getcpu is None else int(_sched_getcpu())
+    return number if number >= 0 else None
 
 
 def hold_to(places: list[int], thread: int = 0) -> None:
@@ -52,12 +54,16 @@ def hold_to(places: list[int], thread: int = 0) -> None:
         os.sched_setaffinity(thread, places)
 
 
+def tells_threads() -> bool:
+    """Whether the system tells which threads a process has."""
+    return _TASKS.is_dir()
+
+
 def and_its_threads(make: Callable[[], Any]) -> tuple[Any, list[int]]:
     """What `make` gives, and the numbers of the threads that it has started, where the system tells."""
-    tasks = Path("/proc/self/task")
-    before = set(os.listdir(tasks)) if tasks.is_dir() else set()
+    before = set(os.listdir(_TASKS)) if tells_threads() else set()
     made = make()
-    after = set(os.listdir(tasks)) if tasks.is_dir() else set()
+    after = set(os.listdir(_TASKS)) if tells_threads() else set()
     return made, sorted(int(number) for number in after - before)
 
 

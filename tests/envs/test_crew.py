@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import sail
 from sail.envs import make_pools
@@ -22,7 +24,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.crew import Crew, CrewPool, _environment, _has_something, _shares
 from sail.envs.worker import STEP, groups
 from sail.errors import BadInputError, TrainingError
-from sail.machine import cores_to_share
+from sail.machine import cores_to_share, current_core
 from sail.training.emulators import CrewEmulators, Pools
 from sail.training.host import HostProgram
 from sail.training.learner_thread import LearnerThread
@@ -334,28 +336,27 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about threads")
 @pytest.mark.parametrize("alone", [True, False])
 def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch: Any, alone: bool) -> None:
-    """On one core each if there are as many as threads, and if no other run is there; else wherever that one is."""
-    given = sorted(os.sched_getaffinity(0))
-    if alone:
-        monkeypatch.delenv("SAIL_CORES", raising=False)
-    else:
-        monkeypatch.setattr("sail.envs.crew.alone", lambda: False)
-    crew = make_crew(replace(PONG, processes=1), num_pools=3, num_envs=2 * len(given))
+    """On a core each if there are as many for this run alone; else wherever that thread is."""
+    monkeypatch.delenv("SAIL_CORES", raising=False)
+    monkeypatch.setattr("sail.envs.crew.alone", lambda: alone)
+    crew = make_crew(replace(PONG, processes=1, give_way=True), num_pools=3, num_envs=8)
     for pool in crew.pools:
         pool.reset(0)
         pool.recv()
+    told = json.loads(crew._processes[0].args[-1])
+    assert told["cores"] == cores_to_share() and told["pinned"] == alone
+    emulators = 3 * min(told["threads"], 8)  # one for each group
     process = crew._processes[0].pid
     held = [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")]
-    told = json.loads(crew._processes[0].args[-1])
-    assert told["threads"] == len(given)
-    emulators = 3 * len(given)  # of two games, with a thread each
-    if alone:
-        assert told["cores"] == given
-        assert sum(len(one) == 1 for one in held) >= emulators + len(given)
-        assert set().union(*(one for one in held if len(one) == 1)) == set(given)
-    else:
-        assert told["cores"] is None
-        assert sum(len(one) == 1 for one in held) >= emulators
+    assert sum(len(one) == 1 for one in held) >= emulators + (told["threads"] if alone else 0)
+    assert set().union(*held) <= set(told["cores"])
+
+
+def test_a_core_that_the_system_does_not_tell(monkeypatch: Any) -> None:
+    monkeypatch.setattr("sail.machine._sched_getcpu", lambda: -1)
+    assert current_core() is None
+    monkeypatch.setattr("sail.machine._sched_getcpu", None)
+    assert current_core() is None
 
 
 def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> None:
@@ -396,7 +397,7 @@ def test_games_in_groups(games: int, threads: int, sizes: list[int]) -> None:
         (4, 2, 4, [(1, 0, 1), (1, 1, 2), (1, 2, 3), (1, 3, 4)]),
     ],
 )
-def test_shares_of_processes(
+def test_shares(
     monkeypatch: Any, processes: int, threads: int, games: int, expected: list[tuple[int, int, int]]
 ) -> None:
     monkeypatch.setattr("sail.envs.crew.cores", lambda: 16)
@@ -421,6 +422,19 @@ def test_two_cores_are_left_to_each_run(monkeypatch: Any, given: int, wanted: st
     if wanted is not None:
         monkeypatch.setenv("SAIL_CORES", wanted)
     assert cores_to_share() == list(range(shared))
+
+
+@given(st.integers(1, 64), st.integers(1, 24), st.integers(0, 80), st.integers(0, 100), st.booleans())
+def test_every_process_has_a_game_and_a_thread(cores: int, processes: int, threads: int, more: int, way: bool) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("sail.envs.crew.cores", lambda: cores)
+        settings = AtariSettings(name="atari:Pong", give_way=way, threads=threads)
+        shares = _shares(settings, list(range(max(cores - 2, 1))) if way else None, processes, processes + more)
+    ends = [end for share in shares for end in share["part"]]
+    assert ends[0] == 0 and ends[-1] == processes + more and ends[1:-1:2] == ends[2::2]
+    games = [end - begin for begin, end in (share["part"] for share in shares)]
+    assert min(games) >= 1 and min(share["threads"] for share in shares) >= 1
+    assert sum(share["threads"] for share in shares) == max(threads or (max(cores - 2, 1) if way else cores), processes)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")

@@ -32,7 +32,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import alone, cores, cores_to_share
+from sail.machine import alone, cores, cores_to_share, tells_threads
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -134,12 +134,17 @@ class Crew:
             why += f" with exit code {code}" + (" (out of memory?)" if code == -signal.SIGKILL else "")
         return why
 
+    @property
+    def processes(self) -> list[int]:
+        """Their numbers."""
+        return [process.pid for process in self._processes]
+
     def peak_memory(self) -> int:
         """Bytes that the processes have taken at most, pages that they share in each of them; 0 where nobody knows."""
         peaks = [0]
-        for process in self._processes:
+        for process in self.processes:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                status = Path(f"/proc/{process.pid}/status").read_text()
+                status = Path(f"/proc/{process}/status").read_text()
                 peaks.append(1024 * int(status.partition("VmHWM:")[2].split()[0]))
         return sum(peaks)
 
@@ -214,10 +219,8 @@ def _shares(settings: AtariSettings, places: list[int] | None, processes: int, n
     free = max(cores() - 2, 1) if settings.give_way else cores()
     total = max(settings.threads or free, processes)
     ends = [total * i // processes for i in range(processes + 1)]
-    bounds = [max(num_envs * end // total, i) for i, end in enumerate(ends)]  # and a game for each process
-    pinned = alone() and total == free
-    if pinned and places is None:
-        places = sorted(os.sched_getaffinity(0))
+    bounds = [i + (num_envs - processes) * end // total for i, end in enumerate(ends)]  # a game for each process first
+    pinned = settings.give_way and total == free and alone() and tells_threads()
     return [
         {"threads": end - begin, "cores": places[begin:end] if pinned and places else places, "pinned": pinned}
         | {"part": part}

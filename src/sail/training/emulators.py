@@ -131,7 +131,7 @@ class CrewEmulators:
 
 
 class Waited(NamedTuple):
-    """Seconds that the loop has waited, and in how many rounds."""
+    """Seconds that the loop has waited, and in how many rounds. To take rows and to send actions counts as well."""
 
     rounds: int = 0
     for_games: float = 0.0
@@ -210,6 +210,11 @@ class Pools:
                 break
             self._unsent.popleft()
         self.waited = self.waited._replace(for_actions=self.waited.for_actions + time.perf_counter() - began)
+
+    @property
+    def processes(self) -> list[int]:
+        """The numbers of those that play the games, if there are any."""
+        return [] if self._crew is None else self._crew.processes
 
     def peak_memory(self) -> int:
         """Bytes that processes of their own have taken at most."""

@@ -287,7 +287,7 @@ class _Chosen:
         self._actions, self._seed = actions, seed
 
     def ready(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """Whether the device has chosen them."""
         return bool(self._actions.is_ready())
 
     def __call__(self) -> Any:
