@@ -526,8 +526,7 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
 
     monkeypatch.setattr(LearnerThread, "learn", learned)
     monkeypatch.setattr(CrewPool, "send", sent)
-    monkeypatch.setattr(CrewPool, "answered", lambda self: False)  # or rows come before actions: see below
-    monkeypatch.setattr("sail.training.host._Chosen.ready", lambda self: False)
+    monkeypatch.setattr("sail.training.host._Chosen.ready", lambda self: True)  # or rows may come first: see below
     try:
         done = program.advance(program.init(), 0, 24)
     finally:
@@ -548,29 +547,36 @@ def test_rows_that_are_there_come_before_actions_that_are_not() -> None:
     sent: list[int] = []
 
     class Late:
-        def __init__(self, number: int, ready: bool) -> None:
-            self.number, self._ready = number, ready
+        """Actions that are there when they have been asked for so often."""
+
+        def __init__(self, number: int, after: int) -> None:
+            self.number, self.after, self.asked = number, after, 0
 
         def ready(self) -> bool:
-            return self._ready
+            self.asked += 1
+            return self.asked > self.after
 
         def __call__(self) -> Any:
             sent.append(self.number)
             return np.zeros(2, int)
 
+    def rows_of(pool: int) -> Any:
+        asked, answers = pools.rows(np.arange(1))
+        assert answers[0] is not None and answers[0].env.tolist() == [2 * pool, 2 * pool + 1]
+        return asked[0]
+
     try:
         for pool in pools._pools[0]:
             assert until(pool.answered)
-        for number in range(3):
-            asked, answers = pools.rows(np.arange(1))
-            assert answers[0] is not None and answers[0].env.tolist() == [2 * number, 2 * number + 1]
-            assert sent == ([] if number == 0 else [0])  # what is ready goes at once
-            asked[0].act(Late(number, ready=number == 0))
+        rows_of(0).act(Late(0, after=0))
+        rows_of(1).act(Late(1, after=4))
+        assert sent == [0]  # what is there goes at once
+        rows_of(2).act(Late(2, after=0))
+        assert sent == [0]  # what is not there is asked for once
         assert until(pools._pools[0][0].answered)
-        asked, _ = pools.rows(np.arange(1))
-        assert sent == [0]
-        asked[0].act(Late(3, ready=True))
-        pools.rows(np.arange(1))  # of the second pool again: there is nothing to do but to wait for its actions
-        assert sent[:2] == [0, 1] and sent == list(range(len(sent)))
+        rows_of(0).act(Late(3, after=0))
+        assert sent == [0]  # and what comes after it waits, as the device chooses in that order
+        rows_of(1)  # whose actions are to be waited for
+        assert sent == [0, 1, 2, 3]
     finally:
         pools.close()

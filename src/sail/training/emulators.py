@@ -24,6 +24,9 @@ PATIENCE_SECONDS = 300.0
 CLOSING_SECONDS = 10.0
 """How long all pools together may take to end."""
 
+SHORTEST_SLEEP = 3e-5
+"""Seconds before the loop looks again for rows and actions; a round takes some milliseconds."""
+
 FEWEST_POOLS = 3
 """For one of them to miss a turn: of two, the other would be left alone, and the device idle while it plays."""
 
@@ -136,7 +139,7 @@ class Waited(NamedTuple):
     rounds: int = 0
     for_games: float = 0.0
     for_actions: float = 0.0
-    """Of the device; where games are in processes, only."""
+    """Or for games, whichever was there first; where games are in processes, only."""
 
 
 class Pools:
@@ -170,16 +173,19 @@ class Pools:
     def rows(self, seeds: Any) -> tuple[list[Emulators | CrewEmulators], list[Rows | None]]:
         """What the next pool of each of these seeds answers, and the pools; None for the other seeds.
 
-        Before it waits for them it sends all actions. But if they are there and the device has yet to choose those,
+        Actions that have not been sent go out as soon as the device has chosen them. But if the rows are there first,
         they are something to give it meanwhile.
         """
         turns = [self._next_turn(seed) for seed in seeds]
         pools = [self._pools[seed][turn] for seed, turn in zip(seeds, turns, strict=True)]
+        began = time.perf_counter()
         self.deliver(wait=False)
         while self._unsent and not all(pool.answered() for pool in pools):
-            self.deliver(most=1)
+            # For whichever comes first. Nothing waits for both, so it looks again after an eighth of the time so far.
+            time.sleep(max((time.perf_counter() - began) / 8, SHORTEST_SLEEP))
+            self.deliver(wait=False)
         self._unsent.extend(pools)
-        began = time.perf_counter()
+        sent = time.perf_counter()
         answers: list[Rows | None] = [None] * len(self._pools)
         for seed, turn, pool in zip(seeds, turns, pools, strict=True):
             rows = pool.rows()
@@ -187,7 +193,7 @@ class Pools:
             begins_anew = not pool.env.resets_within_step and (rows.terminated | rows.truncated).any()
             self._miss_next[seed, turn] = begins_anew
         rounds, for_games, for_actions = self.waited
-        self.waited = Waited(rounds + 1, for_games + time.perf_counter() - began, for_actions)
+        self.waited = Waited(rounds + 1, for_games + time.perf_counter() - sent, for_actions + sent - began)
         return pools, answers
 
     def _next_turn(self, seed: int) -> int:
@@ -199,17 +205,13 @@ class Pools:
         order.append(order.pop(0))
         return order[-1]
 
-    def deliver(self, wait: bool = True, most: int | None = None) -> None:
-        """Sends actions that have not been sent, of the pool that was asked first first; of so many pools at most.
+    def deliver(self, wait: bool = True) -> None:
+        """Sends actions that have not been sent, of the pool that was asked first first.
 
         Waits for those that the device has yet to choose, or leaves them.
         """
-        began = time.perf_counter()
-        for _ in range(len(self._unsent) if most is None else most):
-            if not self._unsent[0].deliver(wait):
-                break
+        while self._unsent and self._unsent[0].deliver(wait):
             self._unsent.popleft()
-        self.waited = self.waited._replace(for_actions=self.waited.for_actions + time.perf_counter() - began)
 
     @property
     def processes(self) -> list[int]:
