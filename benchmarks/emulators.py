@@ -16,19 +16,17 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from options import about, parsed
 from rich.console import Console
 from rich.table import Table
 
 from sail.arguments import count, counts
 from sail.envs.atari import SCREEN, AtariEnv, whole_screen
-from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
-from sail.errors import SailError
+from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
 from sail.machine import cores
-from sail.training.provenance import provenance
 
 GAMES_EACH = 8
 KINDS = ("small", "whole")
@@ -72,21 +70,11 @@ def measure(game: str, kind: str, processes: int, seconds: int) -> int:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--game", default="Pong")
     parser.add_argument("--processes", type=counts, default=[cores()], help="as in 1,8,16 (default: one for each core)")
     parser.add_argument("--seconds", type=count, default=4, help="of each measurement (default: 4)")
     parser.add_argument("--rounds", type=count, default=3, help="of both kinds of screens (default: 3)")
     parser.add_argument("--play", nargs=2, help=argparse.SUPPRESS)  # how a child of this one is called
-    parser.add_argument("--out", type=Path, help="JSON to write (default: none)")
-    options = parser.parse_args()
-    options.game = options.game if ":" in options.game else f"atari:{options.game}"
-    try:
-        rom(options.game)
-    except SailError as error:
-        parser.error(str(error))
-    if options.out is not None and not options.out.parent.is_dir():
-        parser.error(f"There is no folder {options.out.parent} to write to.")
-    return options
+    return parsed(parser)
 
 
 def main() -> None:
@@ -95,13 +83,7 @@ def main() -> None:
     if options.play:
         print(play(options.game, options.play[0], float(options.play[1]), options.seconds))
         return
-    told = [word for word in sys.argv[1:] if word != "--out" and word != str(options.out)]
-    report: dict[str, Any] = {
-        **provenance(),
-        "command": " ".join([Path(sys.argv[0]).name, *told]),
-        "game": options.game,
-    }
-    report |= {"seconds": options.seconds, "results": []}
+    report: dict[str, Any] = {**about(options), "game": options.game, "seconds": options.seconds, "results": []}
     table = Table("processes", *(f"{kind} screens" for kind in KINDS), "whole to small, medians")
     table.title = f"{options.game}: frames per second of the emulators alone"
     for processes in options.processes:

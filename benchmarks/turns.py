@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from options import about, parsed
 from rich.console import Console
 from rich.table import Table
 
 from sail.arguments import count
 from sail.config import make_config
-from sail.envs.atari_settings import FRAME_SKIP, rom
-from sail.errors import SailError
+from sail.envs.atari_settings import FRAME_SKIP
 from sail.training.emulators import Pools
-from sail.training.provenance import provenance
 
 console = Console(width=None if sys.stdout.isatty() else 150)
 
@@ -99,32 +98,22 @@ def milliseconds(text: str) -> list[float]:
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--game", default="Pong")
     parser.add_argument("--games", type=count, default=36, help="at once, in all pools (default: 36)")
     parser.add_argument("--pools", type=count, default=3)
     parser.add_argument("--processes", type=count, default=1, help="that play them (default: 1)")
     parser.add_argument("--delays", type=milliseconds, default=[0.0, 1.0, 2.0, 3.0], help="as in 0,1,2,3")
     parser.add_argument("--seconds", type=count, default=4, help="of each measurement (default: 4)")
     parser.add_argument("--rounds", type=count, default=3, help="of all delays (default: 3)")
-    parser.add_argument("--out", type=Path, help="JSON to write (default: none)")
-    options = parser.parse_args()
-    options.game = options.game if ":" in options.game else f"atari:{options.game}"
-    try:
-        rom(options.game)
-    except SailError as error:
-        parser.error(str(error))
+    options = parsed(parser)
     if options.games % options.pools:
         parser.error(f"--games must be a multiple of --pools, not {options.games} in {options.pools}.")
-    if options.out is not None and not options.out.parent.is_dir():
-        parser.error(f"There is no folder {options.out.parent} to write to.")
     return options
 
 
 def main() -> None:
     """Measures, prints a table, and writes the JSON."""
     options = parse()
-    told = [word for word in sys.argv[1:] if word != "--out" and word != str(options.out)]
-    report: dict[str, Any] = {**provenance(), "command": " ".join([Path(sys.argv[0]).name, *told])}
+    report = about(options)
     found: dict[float, list[tuple[int, float]]] = {delay: [] for delay in options.delays}
     for _ in range(options.rounds):
         for delay, rates in found.items():

@@ -287,22 +287,6 @@ def test_emulators_play_with_small_and_whole_screens(monkeypatch, tmp_path):
     assert row["whole_to_small"] == round(row["whole"][0] / row["small"][0], 3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--game", "Pongg"], "did you mean 'Pong'?"),
-        (["--processes", "0"], "must be a whole number of at least 1, not '0'"),
-        (["--out", "nowhere/found.json"], "There is no folder nowhere to write to."),
-    ],
-)
-def test_emulators_are_not_begun_in_vain(arguments, sentence, monkeypatch, capsys):
-    pytest.importorskip("ale_py")
-    monkeypatch.setattr(sys, "argv", ["emulators.py", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        emulators.main()
-    assert ended.value.code == 2 and sentence in capsys.readouterr().err
-
-
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks the system about processes")
 def test_turns_are_measured_for_every_delay(monkeypatch, tmp_path):
     pytest.importorskip("ale_py")
@@ -317,20 +301,23 @@ def test_turns_are_measured_for_every_delay(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("benchmark", "arguments", "sentence"),
     [
-        (["--game", "Pongg"], "did you mean 'Pong'?"),
-        (["--games", "8"], "--games must be a multiple of --pools, not 8 in 3."),
-        (["--delays", "0,-1"], "must be milliseconds like 0,1.5,3, not '0,-1'"),
-        (["--delays", "soon"], "must be milliseconds like 0,1.5,3, not 'soon'"),
-        (["--out", "nowhere/found.json"], "There is no folder nowhere to write to."),
+        (emulators, ["--game", "Pongg"], "did you mean 'Pong'?"),
+        (emulators, ["--processes", "0"], "must be a whole number of at least 1, not '0'"),
+        (emulators, ["--out", "nowhere/found.json"], "There is no folder nowhere to write to."),
+        (turns, ["--game", "Pongg"], "did you mean 'Pong'?"),
+        (turns, ["--games", "8"], "--games must be a multiple of --pools, not 8 in 3."),
+        (turns, ["--delays", "0,-1"], "must be milliseconds like 0,1.5,3, not '0,-1'"),
+        (turns, ["--delays", "soon"], "must be milliseconds like 0,1.5,3, not 'soon'"),
+        (turns, ["--out", "nowhere/found.json"], "There is no folder nowhere to write to."),
     ],
 )
-def test_turns_are_not_begun_in_vain(arguments, sentence, monkeypatch, capsys):
+def test_emulators_are_not_begun_in_vain(benchmark, arguments, sentence, monkeypatch, capsys):
     pytest.importorskip("ale_py")
-    monkeypatch.setattr(sys, "argv", ["turns.py", *arguments])
+    monkeypatch.setattr(sys, "argv", [f"{benchmark.__name__}.py", *arguments])
     with pytest.raises(SystemExit) as ended:
-        turns.main()
+        benchmark.main()
     assert ended.value.code == 2 and sentence in capsys.readouterr().err
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 MANY_CORES = 8
 """From so many cores on, a machine is taken for one that is there for training, with a GPU."""
-
+CORES_OF_THE_LOOP = 2
+"""That emulators leave to a run that they give way to."""
 
 _TASKS = Path("/proc/self/task")
 _sched_getcpu: Any = getattr(ctypes.CDLL(None), "sched_getcpu", None) if os.name == "posix" else None
@@ -26,7 +27,7 @@ def cores() -> int:
 
 
 def cores_to_share() -> list[int] | None:
-    """Those for work that should not keep this process waiting: all but two, or two for each run that may be here.
+    """Those for work that should not keep this process waiting: all but two for each run that may be here.
 
     None where a process cannot be held to some cores.
     """
@@ -34,7 +35,7 @@ def cores_to_share() -> list[int] | None:
         return None
     given = sorted(os.sched_getaffinity(0))
     runs = len(given) // cores()
-    return given[: max(len(given) - 2 * runs, 1)]
+    return given[: max(len(given) - CORES_OF_THE_LOOP * runs, 1)]
 
 
 def alone() -> bool:

@@ -32,7 +32,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import alone, cores, cores_to_share, tells_threads
+from sail.machine import CORES_OF_THE_LOOP, alone, cores, cores_to_share, tells_threads
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -216,7 +216,7 @@ class CrewPool:
 
 def _shares(settings: AtariSettings, places: list[int] | None, processes: int, num_envs: int) -> list[dict[str, Any]]:
     """What each process has: threads, cores, and games of every pool, as many for each thread as for any other."""
-    free = max(cores() - 2, 1) if settings.give_way else cores()
+    free = max(cores() - CORES_OF_THE_LOOP, 1) if settings.give_way else cores()
     total = max(settings.threads or free, processes)
     ends = [total * i // processes for i in range(processes + 1)]
     bounds = [i + (num_envs - processes) * end // total for i, end in enumerate(ends)]  # a game for each process first

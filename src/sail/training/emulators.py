@@ -24,8 +24,8 @@ PATIENCE_SECONDS = 300.0
 CLOSING_SECONDS = 10.0
 """How long all pools together may take to end."""
 
-SHORTEST_SLEEP = 3e-5
-"""Seconds before the loop looks again for rows and actions; a round takes some milliseconds."""
+SHORTEST_SLEEP, LONGEST_SLEEP = 3e-5, 1e-3
+"""Seconds before the loop looks again for rows and actions; a round takes some milliseconds on a GPU."""
 
 FEWEST_POOLS = 3
 """For one of them to miss a turn: of two, the other would be left alone, and the device idle while it plays."""
@@ -118,10 +118,10 @@ class CrewEmulators:
 
     def deliver(self, wait: bool = True) -> bool:
         """Sends them once they are there, or only if they are; whether there is nothing left to send."""
-        actions = self._actions
+        actions, ready = self._actions, getattr(self._actions, "ready", None)
         if actions is None:
             return True
-        if not (wait or getattr(actions, "ready", _always)()):
+        if not wait and ready is not None and not ready():
             return False
         self._actions = None
         try:
@@ -182,7 +182,7 @@ class Pools:
         self.deliver(wait=False)
         while self._unsent and not all(pool.answered() for pool in pools):
             # For whichever comes first. Nothing waits for both, so it looks again after an eighth of the time so far.
-            time.sleep(max((time.perf_counter() - began) / 8, SHORTEST_SLEEP))
+            time.sleep(min(max((time.perf_counter() - began) / 8, SHORTEST_SLEEP), LONGEST_SLEEP))
             self.deliver(wait=False)
         self._unsent.extend(pools)
         sent = time.perf_counter()
@@ -232,10 +232,6 @@ class Pools:
             pool.join(max(end - time.monotonic(), 0.01))
         if self._crew is not None:
             self._crew.close()
-
-
-def _always() -> bool:
-    return True
 
 
 def _failed(name: str, error: BaseException) -> TrainingError:

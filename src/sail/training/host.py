@@ -8,7 +8,6 @@ that is due. Everything is done in one order, so a seed gives the same run again
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -208,10 +207,11 @@ class HostProgram:
         """Ends the emulators, the learner's thread and the journal."""
         if self.pools is not None:
             self.pools.close()
+        self.pools = None
+        self._learner_thread.close()
         if self._journal is not None:
             self._journal.close()
-        self.pools = self._journal = None
-        self._learner_thread.close()
+            self._journal = None
 
     def _with_empty_ring(self, saved: Saved) -> HostState:
         config, env = self.config, self.env
@@ -287,10 +287,8 @@ class _Chosen:
         self._actions, self._seed = actions, seed
 
     def ready(self) -> bool:
-        """Whether the device has chosen them."""
-        with contextlib.suppress(jax.errors.JaxRuntimeError):
-            return bool(self._actions.is_ready())
-        return True  # it has failed, and will say so
+        """Whether the device has chosen them. One that has failed says so when they are asked for."""
+        return bool(self._actions.is_ready())
 
     def __call__(self) -> Any:
         """Waits for the device."""
