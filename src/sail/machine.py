@@ -68,20 +68,24 @@ def and_its_threads(make: Callable[[], Any]) -> tuple[Any, list[int]]:
     return made, sorted(int(number) for number in after - before)
 
 
+def enter_idle_class() -> None:
+    """Has this thread, and those that it starts, run when nothing else wants their core (Linux). For good."""
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(PermissionError):  # some containers forbid it
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def in_idle_class(make: Callable[[], Any]) -> Any:
     """What `make` gives, with every thread that it starts in Linux's idle class; elsewhere as they are.
 
-    Such threads run when nothing else wants their core. They inherit it from a thread that ends here, since a thread
-    without privileges cannot come back from that class.
+    They inherit it from a thread that ends here, since this one would not come back from that class.
     """
     made: list[Any] = []
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            if hasattr(os, "SCHED_IDLE"):
-                with contextlib.suppress(PermissionError):  # some containers forbid it
-                    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            enter_idle_class()
             made.append(make())
         except BaseException as error:
             failures.append(error)

@@ -26,7 +26,7 @@ from sail.envs.worker import STEP, groups
 from sail.errors import BadInputError, TrainingError
 from sail.machine import cores_to_share, current_core
 from sail.training.emulators import CrewEmulators, Pools
-from sail.training.host import HostProgram
+from sail.training.host import HostProgram, _Chosen
 from sail.training.learner_thread import LearnerThread
 from sail.training.run_folder import RunFolder
 
@@ -331,6 +331,10 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
     expected = cores_to_share() if give_way else sorted(os.sched_getaffinity(0))
     used = [os.sched_getaffinity(process.pid) for process in crew._processes]
     assert sorted(set().union(*used)) == expected
+    if hasattr(os, "SCHED_IDLE") and os.path.isdir("/proc"):
+        threads = [int(one) for process in crew._processes for one in os.listdir(f"/proc/{process.pid}/task")]
+        classes = {os.sched_getscheduler(one) for one in threads}
+        assert len(threads) > len(crew._processes) and classes == {os.SCHED_IDLE if give_way else os.SCHED_OTHER}
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about threads")
@@ -493,16 +497,9 @@ def test_a_run_that_cannot_begin_leaves_no_processes(monkeypatch: pytest.MonkeyP
     assert begun and not alive(begun[0]._processes[0].pid)
 
 
-@pytest.mark.parametrize(("frames", "on_time"), [("device", True), ("device", False), ("host", True)])
-def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
-    frames: str, on_time: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or the device would wait for the host in every block.
-
-    But actions come first with frames on the host, where asking for updates is waiting for them, and where the updates
-    of the block before are late.
-    """
-    config = sail.make_config(
+def small_pong(frames: str) -> sail.Config:
+    """Two pools of four games, in blocks of two rounds."""
+    return sail.make_config(
         "atari:Pong",
         "dqn",
         {
@@ -512,7 +509,18 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
             "learning": {"num_envs": 8, "num_pools": 2, "starts": 40, "batch_size": 2, "max_block": 8},
         },
     )
-    program = HostProgram(config)
+
+
+@pytest.mark.parametrize(("frames", "on_time"), [("device", True), ("device", False), ("host", True)])
+def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
+    frames: str, on_time: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the device would wait for the host in every block.
+
+    But actions come first with frames on the host, where asking for updates is waiting for them, and those that are
+    there where the updates of the block before are late.
+    """
+    program = HostProgram(small_pong(frames))
     told: list[str] = []
     learn, send = LearnerThread.learn, CrewPool.send
 
@@ -543,6 +551,45 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
     elif not on_time:
         last = ["send", "learn"]
     assert done.failure is None and told == ["send"] * 3 + first + 2 * ["send", *last]
+
+
+def test_updates_are_not_kept_waiting_by_actions_that_the_device_chooses_after_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where those of the block before are late, the loop waits for them, and for no actions that come after them."""
+    program = HostProgram(small_pong("device"))
+    told: list[str] = []
+    learn, send = LearnerThread.learn, CrewPool.send
+
+    def learned(self: LearnerThread, step: int) -> Any:
+        told.append("learn")
+        asked = learn(self, step)
+        answers = iter([False] * 3)  # it is looked at three times before they are handed over
+        monkeypatch.setattr(asked, "done", lambda: next(answers, True))
+        return asked
+
+    def sent(self: CrewPool, actions: Any) -> None:
+        told.append("send")
+        send(self, actions)
+
+    begin, chosen_after = _Chosen.__init__, {}
+
+    def begun(self: _Chosen, *arguments: Any) -> None:
+        begin(self, *arguments)
+        chosen_after[self] = told.count("learn")
+
+    monkeypatch.setattr(LearnerThread, "learn", learned)
+    monkeypatch.setattr(CrewPool, "send", sent)
+    monkeypatch.setattr(_Chosen, "__init__", begun)
+    # From the first updates on, the device chooses actions when the next updates have been asked for.
+    ready = lambda self: told.count("learn") == 0 or told.count("learn") > chosen_after[self]  # noqa: E731
+    monkeypatch.setattr(_Chosen, "ready", ready)
+    try:
+        done = program.advance(program.init(), 0, 24)
+    finally:
+        program.close()
+    in_rounds = ["send"] * 3 + ["learn"] + ["send", "learn"] + ["send", "send", "learn"]
+    assert done.failure is None and told == [*in_rounds, "send", "send"]
 
 
 def test_rows_that_are_there_come_before_actions_that_are_not() -> None:

@@ -62,7 +62,7 @@ class Crew:
                 memory.truncate(bytes_of_tables(sizes, screen))
                 shared = tables(sizes, screen, mmap.mmap(memory.fileno(), 0))
                 for share in shares:
-                    told = {"settings": each, "sizes": sizes, "screen": screen, **share}
+                    told = {"settings": each, "gives_way": settings.give_way, "sizes": sizes, "screen": screen, **share}
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()

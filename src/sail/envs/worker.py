@@ -8,6 +8,9 @@ the pool that is due first is done first, and no thread waits while this process
 is a thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile. Those have a core each,
 if there are as many for this run alone. Left to the system, two threads and their emulators kept 1.5 of 2 cores busy;
 held to a core each, 1.9.
+
+Where they give way, all of this is in Linux's idle class: whatever of the run wakes up on one of these cores, a thread
+of the GPU's driver say, has it at once. In the class of all others it would wait for its turn, some milliseconds.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import numpy as np
 
 from sail.envs.atari import AtariEnv
 from sail.envs.atari_settings import AtariSettings
-from sail.machine import and_its_threads, current_core, hold_to
+from sail.machine import and_its_threads, current_core, enter_idle_class, hold_to
 
 COLUMNS: dict[str, Any] = {
     "observation": np.uint8,  # of every pixel; the others have one number a game
@@ -147,6 +150,8 @@ def main() -> None:
     """What the crew says as JSON: settings, threads, cores, sizes of pools and screens, its rows, open files."""
     told = json.loads(sys.argv[1])
     try:
+        if told["gives_way"]:
+            enter_idle_class()
         if told["cores"] is not None:
             hold_to(told["cores"])
         of_threads = told["cores"] if told["pinned"] else [None] * told["threads"]

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +26,7 @@ CLOSING_SECONDS = 10.0
 """How long all pools together may take to end."""
 
 SHORTEST_SLEEP, LONGEST_SLEEP = 3e-5, 1e-3
-"""Seconds before the loop looks again for rows and actions; a round takes some milliseconds on a GPU."""
+"""Seconds before the loop looks again for actions, and for what else it waits for; a round takes some milliseconds."""
 
 FEWEST_POOLS = 3
 """For one of them to miss a turn: of two, the other would be left alone, and the device idle while it plays."""
@@ -179,11 +180,7 @@ class Pools:
         turns = [self._next_turn(seed) for seed in seeds]
         pools = [self._pools[seed][turn] for seed, turn in zip(seeds, turns, strict=True)]
         began = time.perf_counter()
-        self.deliver(wait=False)
-        while self._unsent and not all(pool.answered() for pool in pools):
-            # For whichever comes first. Nothing waits for both, so it looks again after an eighth of the time so far.
-            time.sleep(min(max((time.perf_counter() - began) / 8, SHORTEST_SLEEP), LONGEST_SLEEP))
-            self.deliver(wait=False)
+        self.deliver_until(lambda: all(pool.answered() for pool in pools))
         self._unsent.extend(pools)
         sent = time.perf_counter()
         answers: list[Rows | None] = [None] * len(self._pools)
@@ -212,6 +209,15 @@ class Pools:
         """
         while self._unsent and self._unsent[0].deliver(wait):
             self._unsent.popleft()
+
+    def deliver_until(self, happens: Callable[[], bool]) -> None:
+        """Sends actions as the device chooses them, until all are sent or something else happens."""
+        began = time.perf_counter()
+        self.deliver(wait=False)
+        while self._unsent and not happens():
+            # Nothing waits for both, so it looks again after an eighth of the time so far.
+            time.sleep(min(max((time.perf_counter() - began) / 8, SHORTEST_SLEEP), LONGEST_SLEEP))
+            self.deliver(wait=False)
 
     @property
     def processes(self) -> list[int]:

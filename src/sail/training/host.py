@@ -146,8 +146,10 @@ class HostProgram:
             for boundary in range(step + block, step + num_steps + 1, block):
                 # Steps beyond a boundary belong to the next block: updates are exact, however many come in at once.
                 self._collect(boundary)
-                if self._host_frames or (newest is not None and not newest.done()):
-                    self.pools.deliver()  # since there is something else to wait for
+                if self._host_frames:
+                    self.pools.deliver()  # since learning, too, will wait for the device
+                elif newest is not None and not newest.done():
+                    self.pools.deliver_until(newest.done)  # not all of them: the device would be through before that
                 if newest is not None:
                     before, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
