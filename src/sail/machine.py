@@ -38,11 +38,6 @@ def cores_to_share() -> list[int] | None:
     return given[: max(len(given) - CORES_OF_THE_LOOP * runs, 1)]
 
 
-def alone() -> bool:
-    """Whether no other run is meant to use the cores of this one (see SAIL_CORES)."""
-    return hasattr(os, "sched_getaffinity") and cores() == len(os.sched_getaffinity(0))
-
-
 def current_core() -> int | None:
     """Where this thread is, if the system tells."""
     number = -1 if _sched_getcpu is None else int(_sched_getcpu())
@@ -55,37 +50,32 @@ def hold_to(places: list[int], thread: int = 0) -> None:
         os.sched_setaffinity(thread, places)
 
 
-def tells_threads() -> bool:
-    """Whether the system tells which threads a process has."""
-    return _TASKS.is_dir()
-
-
 def and_its_threads(make: Callable[[], Any]) -> tuple[Any, list[int]]:
     """What `make` gives, and the numbers of the threads that it has started, where the system tells."""
-    before = set(os.listdir(_TASKS)) if tells_threads() else set()
+    before = _threads()
     made = make()
-    after = set(os.listdir(_TASKS)) if tells_threads() else set()
-    return made, sorted(int(number) for number in after - before)
+    return made, sorted(_threads() - before)
 
 
-def enter_idle_class() -> None:
-    """Has this thread, and those that it starts, run when nothing else wants their core (Linux). For good."""
-    if hasattr(os, "SCHED_IDLE"):
-        with contextlib.suppress(PermissionError):  # some containers forbid it
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+def _threads() -> set[int]:
+    """Those of this process."""
+    return {int(number) for number in os.listdir(_TASKS)} if _TASKS.is_dir() else set()
 
 
 def in_idle_class(make: Callable[[], Any]) -> Any:
     """What `make` gives, with every thread that it starts in Linux's idle class; elsewhere as they are.
 
-    They inherit it from a thread that ends here, since this one would not come back from that class.
+    Such threads run when nothing else wants their core. They inherit it from a thread that ends here, since a thread
+    without privileges cannot come back from that class.
     """
     made: list[Any] = []
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            enter_idle_class()
+            if hasattr(os, "SCHED_IDLE"):
+                with contextlib.suppress(PermissionError):  # some containers forbid it
+                    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
             made.append(make())
         except BaseException as error:
             failures.append(error)

@@ -331,20 +331,14 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
     expected = cores_to_share() if give_way else sorted(os.sched_getaffinity(0))
     used = [os.sched_getaffinity(process.pid) for process in crew._processes]
     assert sorted(set().union(*used)) == expected
-    if hasattr(os, "SCHED_IDLE") and os.path.isdir("/proc"):
-        threads = [int(one) for process in crew._processes for one in os.listdir(f"/proc/{process.pid}/task")]
-        classes = {os.sched_getscheduler(one) for one in threads}
-        assert len(threads) > len(crew._processes) and classes == {os.SCHED_IDLE if give_way else os.SCHED_OTHER}
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about threads")
-@pytest.mark.parametrize("alone", [True, False])
-def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch: Any, alone: bool) -> None:
-    """On a core each if there are as many for this run alone; else wherever that thread is."""
+def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch: Any) -> None:
+    """Which itself is wherever the system likes it."""
     given = sorted(os.sched_getaffinity(0))
     if len(given) < 2:
         pytest.skip("on one core everything is held to it")
-    monkeypatch.setattr("sail.envs.crew.alone", lambda: alone)
     monkeypatch.setattr("sail.envs.crew.cores", lambda: len(given) + 2)  # so that all that are there are shared
     monkeypatch.setattr("sail.envs.crew.cores_to_share", lambda: given)
     crew = make_crew(replace(PONG, processes=1, give_way=True), num_pools=3, num_envs=2 * len(given))
@@ -353,12 +347,8 @@ def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch
         pool.recv()
     process = crew._processes[0].pid
     held = [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")]
-    on_one_core = [one for one in held if len(one) == 1]
-    emulators, players = 3 * len(given), len(given)  # each thread has a group of two games in every pool
-    assert len(on_one_core) == emulators + (players if alone else 0)
-    assert all(one == set(given) for one in held if len(one) != 1)
-    if alone:
-        assert set().union(*on_one_core) == set(given)
+    assert sum(len(one) == 1 for one in held) == 3 * len(given)  # each thread has a group of two games in every pool
+    assert sum(one == set(given) for one in held) == len(held) - 3 * len(given) > len(given)  # who plays, and the first
 
 
 def test_a_core_that_the_system_does_not_tell(monkeypatch: Any) -> None:
@@ -410,15 +400,8 @@ def test_shares(
     monkeypatch: Any, processes: int, threads: int, games: int, expected: list[tuple[int, int, int]]
 ) -> None:
     monkeypatch.setattr("sail.envs.crew.cores", lambda: 16)
-    monkeypatch.setattr("sail.envs.crew.alone", lambda: True)
-    settings = AtariSettings(name="atari:Pong", give_way=True, threads=threads)
-    shares = _shares(settings, list(range(14)), processes, games)
+    shares = _shares(AtariSettings(name="atari:Pong", give_way=True, threads=threads), processes, games)
     assert [(share["threads"], *share["part"]) for share in shares] == expected
-    if threads == 0:
-        assert [core for share in shares for core in share["cores"]] == list(range(14))
-        assert all(share["pinned"] and len(share["cores"]) == share["threads"] for share in shares)
-    else:
-        assert all(not share["pinned"] and share["cores"] == list(range(14)) for share in shares)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +421,7 @@ def test_every_process_has_a_game_and_a_thread(cores: int, processes: int, threa
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("sail.envs.crew.cores", lambda: cores)
         settings = AtariSettings(name="atari:Pong", give_way=way, threads=threads)
-        shares = _shares(settings, list(range(max(cores - 2, 1))) if way else None, processes, processes + more)
+        shares = _shares(settings, processes, processes + more)
     ends = [end for share in shares for end in share["part"]]
     assert ends[0] == 0 and ends[-1] == processes + more and ends[1:-1:2] == ends[2::2]
     games = [end - begin for begin, end in (share["part"] for share in shares)]

@@ -32,7 +32,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import CORES_OF_THE_LOOP, alone, cores, cores_to_share, tells_threads
+from sail.machine import CORES_OF_THE_LOOP, cores, cores_to_share
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -51,7 +51,7 @@ class Crew:
         self._answers: list[list[FileIO]] = []  # [process][pool]
         number = min(settings.processes, num_envs)
         places = cores_to_share() if settings.give_way else None
-        shares = _shares(settings, places, number, num_envs)
+        shares = _shares(settings, number, num_envs)
         each = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
         one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
         one.close()
@@ -62,7 +62,7 @@ class Crew:
                 memory.truncate(bytes_of_tables(sizes, screen))
                 shared = tables(sizes, screen, mmap.mmap(memory.fileno(), 0))
                 for share in shares:
-                    told = {"settings": each, "gives_way": settings.give_way, "sizes": sizes, "screen": screen, **share}
+                    told = {"settings": each, "cores": places, "sizes": sizes, "screen": screen, **share}
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()
@@ -214,16 +214,14 @@ class CrewPool:
         """Nothing: the processes are the crew's."""
 
 
-def _shares(settings: AtariSettings, places: list[int] | None, processes: int, num_envs: int) -> list[dict[str, Any]]:
-    """What each process has: threads, cores, and games of every pool, as many for each thread as for any other."""
+def _shares(settings: AtariSettings, processes: int, num_envs: int) -> list[dict[str, Any]]:
+    """What each process has: threads, and games of every pool, as many for each thread as for any other."""
     free = max(cores() - CORES_OF_THE_LOOP, 1) if settings.give_way else cores()
     total = max(settings.threads or free, processes)
     ends = [total * i // processes for i in range(processes + 1)]
     bounds = [i + (num_envs - processes) * end // total for i, end in enumerate(ends)]  # a game for each process first
-    pinned = settings.give_way and total == free and alone() and tells_threads()
     return [
-        {"threads": end - begin, "cores": places[begin:end] if pinned and places else places, "pinned": pinned}
-        | {"part": part}
+        {"threads": end - begin, "part": part}
         for (begin, end), part in zip(pairwise(ends), pairwise(bounds), strict=True)
     ]
 

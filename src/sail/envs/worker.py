@@ -5,12 +5,8 @@ crew be gone, even by kill -9, its pipe is closed and this process ends. Other s
 
 Games are played in groups of a few, a group by one thread at a time, in the order in which their pools were told to: so
 the pool that is due first is done first, and no thread waits while this process has a game to play. A group's emulator
-is a thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile. Those have a core each,
-if there are as many for this run alone. Left to the system, two threads and their emulators kept 1.5 of 2 cores busy;
-held to a core each, 1.9.
-
-Where they give way, all of this is in Linux's idle class: whatever of the run wakes up on one of these cores, a thread
-of the GPU's driver say, has it at once. In the class of all others it would wait for its turn, some milliseconds.
+is a thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile: left to the system, two
+threads and their emulators kept 1.5 of 2 cores busy.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ import numpy as np
 
 from sail.envs.atari import AtariEnv
 from sail.envs.atari_settings import AtariSettings
-from sail.machine import and_its_threads, current_core, enter_idle_class, hold_to
+from sail.machine import and_its_threads, current_core, hold_to
 
 COLUMNS: dict[str, Any] = {
     "observation": np.uint8,  # of every pixel; the others have one number a game
@@ -95,13 +91,14 @@ class Group:
         self._threads: list[int] = []
         self._core: int | None = None
 
-    def play(self, order: bytes, core: int | None) -> None:
-        """What the order says, on a core; the rows are in the table afterwards. The first one starts the games."""
+    def play(self, order: bytes) -> None:
+        """What the order says; the rows are in the table afterwards. The first one starts the games."""
         table = self._table
         if self._env is None:
             with _starting:
                 start = partial(AtariEnv, self._settings, len(table["action"]), self._screen)
                 self._env, self._threads = and_its_threads(start)
+        core = current_core()
         if core is not None and core != self._core:
             for thread in self._threads:
                 hold_to([core], thread)
@@ -150,11 +147,8 @@ def main() -> None:
     """What the crew says as JSON: settings, threads, cores, sizes of pools and screens, its rows, open files."""
     told = json.loads(sys.argv[1])
     try:
-        if told["gives_way"]:
-            enter_idle_class()
         if told["cores"] is not None:
             hold_to(told["cores"])
-        of_threads = told["cores"] if told["pinned"] else [None] * told["threads"]
         own, settings = slice(*told["part"]), AtariSettings(**told["settings"])
         parts: list[Part] = []
         pools = tables(told["sizes"], told["screen"], mmap.mmap(told["memory"], 0))
@@ -162,8 +156,8 @@ def main() -> None:
             mine = {name: column[own] for name, column in table.items()}
             parts.append(Part(groups(mine, settings, told["screen"], told["threads"]), done))
         waiting: SimpleQueue[tuple[Part, Group, bytes]] = SimpleQueue()
-        for core in of_threads:
-            threading.Thread(target=_work, args=(waiting, told["done"], core)).start()
+        for _ in range(told["threads"]):
+            threading.Thread(target=_work, args=(waiting, told["done"])).start()
         while order := os.read(told["orders"], ORDER.size):
             what, pool = ORDER.unpack(order)
             parts[pool].begin()
@@ -174,14 +168,12 @@ def main() -> None:
         _fail(error, told["done"])
 
 
-def _work(waiting: SimpleQueue[tuple[Part, Group, bytes]], done: list[int], core: int | None) -> None:
+def _work(waiting: SimpleQueue[tuple[Part, Group, bytes]], done: list[int]) -> None:
     """Plays whatever group is next."""
     try:
-        if core is not None:
-            hold_to([core])
         while True:
             part, group, order = waiting.get()
-            group.play(order, current_core() if core is None else core)
+            group.play(order)
             part.one_is_done()
     except BaseException as error:
         _fail(error, done)
