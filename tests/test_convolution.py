@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from sail import convolution
+from sail import convolution, products
 from sail.agents.dqn import DQN
 from sail.agents.torso import Torso
 from sail.convolution import Conv, ConvTorso, _as_convolution, _as_product, num_features, prepare
@@ -152,6 +152,24 @@ def test_a_torso_of_xlas_convolutions(padding: str, monkeypatch: pytest.MonkeyPa
     features = torso(prepare(images, padding))
     assert len(called) == 3
     assert_close(features, reference(torso, images), 1e-5)
+
+
+@pytest.mark.parametrize(("padding", "divided"), [("nature", [25]), ("dopamine", [21])])
+def test_a_gpus_products_have_the_gradients_of_convolutions(
+    padding: str, divided: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the first layer's weights get theirs from 8 x 400 positions in parts of 128, or 8 x 441 in parts of 168."""
+    torso, images = make_torso((4, 84, 84), padding), make_images(8, 4, 84, 84)
+    expected, expected_gradient = value_and_gradient(reference, torso, images)
+    found: list[int] = []
+    parts = products.parts
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(products, "parts", lambda length: found.append(parts(length)) or found[-1])
+    as_on_a_gpu = lambda torso, images: torso(prepare(images, torso.padding))  # noqa: E731  (compiled anew)
+    features, gradient = value_and_gradient(as_on_a_gpu, torso, images)
+    assert found == divided
+    assert_close(features, expected, 1e-5)
+    assert_close(gradient, expected_gradient, 1e-4)
 
 
 def test_a_leaky_relu_is_jaxs_after_each_convolution() -> None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from sail.networks import INITIALISERS
+from sail.products import product
 
 PADDINGS = ("nature", "dopamine")  # no padding (Mnih et al., 2015), and TensorFlow's SAME
 PRECISIONS = ("float32", "bfloat16", "auto")
@@ -140,7 +141,7 @@ def num_features(image_shape: tuple[int, int, int], padding: str) -> int:
 def _as_product(x: Array, weight: Array) -> Array:
     """[N, h, w, c] with [outputs, n, n, c] to [N, h - n + 1, w - n + 1, outputs], as one product of two matrices."""
     x = _shifted(x, weight.shape[1]).astype(weight.dtype)
-    rows = lax.dot_general(x.reshape(-1, x.shape[-1]), lax.collapse(weight, 1), (((1,), (1,)), ((), ())))
+    rows = product(x.reshape(-1, x.shape[-1]), lax.collapse(weight, 1), 1, 1)
     return rows.reshape(*x.shape[:-1], weight.shape[0])
 
 

@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from sail.products import product
+
 
 def _orthogonal(key: Array, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
     """One matrix after the other, also for several seeds.
@@ -45,7 +47,7 @@ class Dense(eqx.Module):
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """[..., inputs] to [..., outputs], computed in the dtype of x."""
-        return x @ self.weight.astype(x.dtype) + self.bias.astype(x.dtype)
+        return _times(x, self.weight.astype(x.dtype)) + self.bias.astype(x.dtype)
 
 
 class NoisyDense(eqx.Module):
@@ -73,7 +75,12 @@ class NoisyDense(eqx.Module):
             noise = jnp.sign(noise) * jnp.sqrt(jnp.abs(noise))
             weight = weight + self.weight_deviation * jnp.outer(noise[:inputs], noise[inputs:])
             bias = bias + self.bias_deviation * noise[inputs:]
-        return x @ weight.astype(x.dtype) + bias.astype(x.dtype)
+        return _times(x, weight.astype(x.dtype)) + bias.astype(x.dtype)
+
+
+def _times(x: Array, weight: Array) -> Array:
+    """[..., inputs] with [inputs, outputs] to [..., outputs]."""
+    return product(x.reshape(-1, x.shape[-1]), weight, 1, 0).reshape(*x.shape[:-1], weight.shape[1])
 
 
 class MLP(eqx.Module):
