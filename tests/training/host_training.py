@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
+import threading
 from typing import Any
 
 import jax
@@ -14,6 +17,7 @@ from sail.config import Config, make_config
 from sail.training.host import HostProgram
 from sail.training.learner_thread import LearnerThread
 from sail.training.program import Advance
+from sail.training.reporting import Silent
 
 NEVER = {"starts": 100_000}
 DEVICES: dict[str, Any] = {}
@@ -69,3 +73,25 @@ def assert_same_bits(a: Any, b: Any) -> None:
 
 def last_bias(params: Any) -> Any:
     return params.head.advantage.out.bias
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("emulators")]
+
+
+class Heard(Silent):
+    """Keeps what it is told, and interrupts its own process (as Ctrl-C would) at a step."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.notes: list[str] = []
+        self.steps: list[int] = []
+        self.stop_at = stop_at
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def advanced(self, step: int) -> None:
+        self.steps.append(step)
+        if self.stop_at is not None and step >= self.stop_at:
+            self.stop_at = None
+            os.kill(os.getpid(), signal.SIGINT)

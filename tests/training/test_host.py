@@ -1,68 +1,27 @@
-"""The host loop: what it collects, how often it learns, and that no environment, signal or seed can spoil a run."""
+"""The host loop: what it collects, how often it learns, what is learned, and that no seed depends on another."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
-import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from conftest import tiny_flags, tiny_overrides
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sail
 from sail import envs, replay
-from sail.config import Config, make_config
 from sail.envs.host import Rows
-from sail.training import checkpoint, emulators
-from sail.training.host import HostProgram
-from sail.training.loop import InterruptedTrainingError
+from sail.training import emulators
 from sail.training.metrics import updates_at
-from sail.training.reporting import Silent
-from sail.training.run_folder import RunFolder
 
 gymnasium = pytest.importorskip("gymnasium")
 
-import host_envs  # noqa: E402
 from host_envs import Counter  # noqa: E402
-from host_training import NEVER, Trained, assert_same_bits, last_bias, program_of, tiny  # noqa: E402
+from host_training import NEVER, Trained, assert_same_bits, program_of, tiny  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's opinions on the environments
-
-
-def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("emulators")]
-
-
-class Heard(Silent):
-    """Keeps what it is told, and interrupts its own process (as Ctrl-C would) at a step."""
-
-    def __init__(self, stop_at: int | None = None) -> None:
-        self.notes: list[str] = []
-        self.steps: list[int] = []
-        self.stop_at = stop_at
-
-    def note(self, sentence: str) -> None:
-        self.notes.append(sentence)
-
-    def advanced(self, step: int) -> None:
-        self.steps.append(step)
-        if self.stop_at is not None and step >= self.stop_at:
-            self.stop_at = None
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 # Environments that answer in any order --------------------------------------------------------------------------------
@@ -470,122 +429,7 @@ def test_a_seed_does_not_depend_on_its_neighbour(together: Trained) -> None:
         np.testing.assert_allclose(x[0], y[1], rtol=1e-4, atol=1e-6)
 
 
-# When an environment breaks -------------------------------------------------------------------------------------------
-
-
-def assert_whole(run: RunFolder) -> None:
-    """A finished run of 1600 steps: every phase is there, and has counted each of its episodes once."""
-    assert run.done and checkpoint.list_checkpoints(run.checkpoints)[-1].name == f"{1600:012d}"
-    rows, episodes = run.metrics(), run.episodes()
-    assert [row["step"] for row in rows] == [400, 800, 1200, 1600]
-    # 50 for each block of 200 from step 200 on.
-    assert [row["updates"] for row in rows] == [100, 200, 300, 400]
-    steps = [row["step"] for row in episodes]
-    assert steps == sorted(set(steps)) and steps[-1] <= 1600
-    for row in rows:
-        mine = [e for e in episodes if row["step"] - 400 < e["step"] <= row["step"]]
-        assert row["episodes"] == len(mine) > 50
-        assert row["train_return"] == pytest.approx(np.mean([e["return"] for e in mine]))
-        assert row["train_length"] == pytest.approx(np.mean([e["length"] for e in mine]))
-        assert {e["length"] for e in mine} <= {3, 5}
-    saved, _, _ = checkpoint.load_newest(run.checkpoints, HostProgram(run.config).saved_like())
-    assert np.asarray(saved.learner.optimiser[0].count).tolist() == [400]
-
-
-def test_an_environment_that_raises_stops_the_run_which_goes_on_when_it_is_well(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its 300th step is near the 1200th of the run, in the block after step 1000 and in mid-phase."""
-    monkeypatch.setitem(host_envs.HEALTHY, "now", False)
-    out = tmp_path / "run"
-    assert sail.cli.main(["train", "gym:host_envs:Failing", "--out", str(out), *tiny_flags()]) == 1
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error == "sail: gym:host_envs:Failing raised ValueError in step: the emulator is on fire."
-    assert not (out / "DONE").exists() and threads() == []
-    assert sail.load(out).step == 1000
-    broken = RunFolder(out).episodes()
-    assert broken[-1]["step"] <= 1000
-    # As long as it is ill, so is a resumed run: its refill takes 250 of the 300 steps.
-    with pytest.raises(sail.TrainingError, match="on fire"):
-        sail.resume(out)
-    assert sail.load(out).step == 1000 and RunFolder(out).episodes() == broken
-    monkeypatch.setitem(host_envs.HEALTHY, "now", True)
-    heard = Heard()
-    run = sail.resume(out, reporter=heard)
-    assert heard.notes == [
-        "Resuming at step 1,000.",
-        "The replay ring is not there: filling it with 1,000 new steps first, which do not count.",
-    ]
-    assert min(heard.steps) > 1000 and heard.steps[-1] == 1600
-    assert run.episodes()[: len(broken)] == broken
-    assert_whole(run)
-    assert threads() == []
-
-
-@pytest.mark.parametrize("phase", [2, 4], ids=["in the middle", "at the end"])
-def test_an_environment_that_raises_in_evaluation_costs_no_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: int
-) -> None:
-    """Nothing was saved since the phase before; and all that is left to do is the evaluation."""
-    evaluate, calls = HostProgram.evaluate, []
-
-    def failing(*arguments: Any, **named: Any) -> Any:
-        calls.append(1)
-        if len(calls) == phase:
-            raise sail.TrainingError("the emulator is on fire")
-        return evaluate(*arguments, **named)
-
-    monkeypatch.setattr(HostProgram, "evaluate", failing)
-    with pytest.raises(sail.TrainingError, match="on fire"):
-        sail.train_config(tiny(), out=tmp_path / "run")
-    assert sail.load(tmp_path / "run").step == 400 * phase
-    run = sail.resume(tmp_path / "run")
-    assert run.done and [row["step"] for row in run.metrics()] == [400, 800, 1200, 1600]
-    assert all(row["eval_return"] is not None for row in run.metrics())
-
-
-def test_an_environment_that_hangs_stops_the_run_with_a_checkpoint(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(host_envs.HEALTHY, "now", False)
-    monkeypatch.setattr(emulators, "PATIENCE_SECONDS", 2.0)
-    out, began = tmp_path / "run", time.monotonic()
-    assert sail.cli.main(["train", "gym:host_envs:Hanging", "--out", str(out), *tiny_flags()]) == 1
-    assert time.monotonic() - began < 60
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error == "sail: gym:host_envs:Hanging has not answered for 2 s, so the run stops."
-    assert sail.load(out).step == 1000
-    assert RunFolder(out).episodes()[-1]["step"] <= 1000
-
-
-def test_an_environment_that_raises_at_once_leaves_a_run_that_can_be_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(self: Any, seed: Any = None, options: Any = None) -> Any:
-        raise OSError("no display")
-
-    with monkeypatch.context() as context, pytest.raises(sail.TrainingError, match="raised OSError in reset: no displ"):
-        context.setattr(host_envs.Counter, "reset", broken)
-        sail.train_config(tiny(steps=400), out=tmp_path / "run")
-    run = sail.resume(tmp_path / "run")
-    assert run.done and [row["step"] for row in run.metrics()] == [400]
-
-
-# Interruptions --------------------------------------------------------------------------------------------------------
-
-
-def test_a_run_interrupted_in_mid_phase_counts_what_came_before_and_after(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with pytest.raises(InterruptedTrainingError, match="step 1,000; go on with 'sail resume"):
-        sail.train_config(tiny(checkpoint={"seconds": 1e-6}), out=out, reporter=Heard(stop_at=1000))
-    assert sail.load(out).step == 1000
-    before = RunFolder(out).episodes()
-    assert [row["step"] for row in RunFolder(out).metrics()] == [400, 800] and 950 < before[-1]["step"] <= 1000
-    heard = Heard()
-    run = sail.resume(out, reporter=heard)
-    assert "filling it with 1,000 new steps" in heard.notes[-1]
-    assert run.episodes()[: len(before)] == before and run.episodes()[len(before)]["step"] > 1000
-    assert_whole(run)
+# After an interruption ------------------------------------------------------------------------------------------------
 
 
 def test_refilled_steps_are_those_of_the_policy_and_count_for_nothing(pools: Callable[..., list[Pool]]) -> None:
@@ -609,37 +453,6 @@ def test_refilled_steps_are_those_of_the_policy_and_count_for_nothing(pools: Cal
     program.close()
     assert result.steps == 200 and np.asarray(result.state.learner.optimiser[0].count).tolist() == [100]
     assert all(200 < row["step"] <= 400 for row in result.episodes) and len(result.episodes) > 40
-
-
-@pytest.mark.parametrize(
-    "to_the_group",
-    (False, True),
-)
-def test_ctrl_c_leaves_a_checkpoint_in_mid_phase(tmp_path: Path, to_the_group: bool) -> None:
-    """A terminal sends it to the processes of the environments as well."""
-    out = tmp_path / "run"
-    flags = tiny_flags(steps=400_000, evaluation={"period": 400_000}, env={"processes": to_the_group})
-    command = [sys.executable, "-m", "sail", "train", "gym:host_envs:Slow", "--out", str(out), *flags]
-    environment = {**os.environ, "PYTHONPATH": str(Path(host_envs.__file__).parent)}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
-    try:
-        began = time.monotonic()
-        while not (out.exists() and RunFolder(out).episodes()) and time.monotonic() - began < 60:
-            assert process.poll() is None, process.communicate()
-            time.sleep(0.05)
-        (os.killpg if to_the_group else os.kill)(process.pid, signal.SIGINT)
-        asked = time.monotonic()
-        _, error = process.communicate(timeout=30)
-        assert time.monotonic() - asked < 20
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert process.returncode == 130, error
-    assert "Stopping with a checkpoint" in error
-    stopped = int(re.search(r"sail: Interrupted at step ([\d,]+); go on", error)[1].replace(",", ""))
-    assert 0 < stopped < 400_000 and sail.load(out).step == stopped
-    assert RunFolder(out).episodes()[-1]["step"] <= stopped
 
 
 # What is learned ------------------------------------------------------------------------------------------------------
@@ -693,39 +506,6 @@ def test_a_stack_of_two_shows_where_the_light_came_from() -> None:
 # Evaluation -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def untrained() -> Trained:
-    return Trained(tiny("Ragged", seed=20, seeds=2))
-
-
-@pytest.mark.parametrize("episodes", (1, 5, 16, 37))
-def test_evaluation_plays_so_many_episodes(untrained: Trained, episodes: int) -> None:
-    program, params = untrained.program, untrained.state.learner.params
-    scores = program.evaluate(params, 0, epsilon=0.5, episodes=episodes)
-    assert len(scores) == 2  # one for each seed
-    for one in scores:
-        assert len(one.returns) == len(one.length) == episodes and one.success is None
-        assert one.length.min() >= 5 and one.length.max() <= 60
-        # n steps pay 3 or -0.5 each.
-        ones = (one.returns + 0.5 * one.length) / 3.5
-        np.testing.assert_allclose(ones, ones.round(), atol=1e-6)
-        assert (ones >= 0).all() and (ones <= one.length).all()
-    assert scores[0].length.tolist() != scores[1].length.tolist() and threads() == []
-    again = program.evaluate(params, 0, epsilon=0.5, episodes=episodes)
-    assert [one.returns.tolist() for one in again] == [one.returns.tolist() for one in scores]
-
-
-@pytest.mark.parametrize(("steps", "num_envs"), [(1, 1), (500, 1), (3500, 3)])
-def test_evaluation_plays_whole_episodes_until_so_many_steps(untrained: Trained, steps: int, num_envs: int) -> None:
-    """Each environment its share, and then to the end of its episode, which is 60 steps away at most."""
-    program, params = untrained.program, untrained.state.learner.params
-    for one in program.evaluate(params, 0, epsilon=0.5, steps=steps):
-        assert steps <= one.length.sum() < steps + num_envs + 60 * num_envs
-        assert one.length.min() >= 5 and one.length.max() <= 60
-        if num_envs == 1:
-            assert one.length[:-1].sum() < steps
-
-
 @pytest.mark.parametrize("within_step", (False, True))
 def test_the_episodes_of_an_evaluation_are_the_first_of_each_environment(
     pools: Callable[..., list[Pool]], within_step: bool
@@ -738,109 +518,3 @@ def test_the_episodes_of_an_evaluation_are_the_first_of_each_environment(
     for i, env in enumerate(made[-1].envs):
         expected += [(9, 2, 4)[(env.lane + episode) % 3] for episode in range(2 if i < 4 else 1)]
     assert made[-1].num_envs == 16 and sorted(scores.length.tolist()) == sorted(expected)
-
-
-def test_success_is_gymnasiums() -> None:
-    """The mean return has reached the threshold. A network that always says 1 gets 3 a step."""
-    gymnasium.register("sail-host/Counter-v0", entry_point=Counter, reward_threshold=12.0)
-    try:
-        for lengths, solved in (((4,), True), ((3, 4), False), ((3, 5), True)):
-            overrides = tiny_overrides(env={"kwargs": {"lengths": lengths}})
-            program = HostProgram(make_config("gym:sail-host/Counter-v0", "dqn", overrides))
-            zeros = jax.tree.map(lambda x: 0 * x, program.device.init().learner.params)
-            params = eqx.tree_at(last_bias, zeros, last_bias(zeros).at[:, 1].set(1.0))
-            scores = program.evaluate(params, 0, epsilon=0.0, episodes=4)[0]
-            np.testing.assert_array_equal(scores.returns, 3 * scores.length)
-            assert scores.success.tolist() == [solved] * 4, lengths
-    finally:
-        gymnasium.registry.pop("sail-host/Counter-v0")
-
-
-# Loading --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_loaded_run_leaves_no_environments_behind(tmp_path: Path) -> None:
-    run = sail.train_config(tiny(steps=400, seeds=2), out=tmp_path / "run")
-    assert threads() == [] and run.done
-    config = run.path / "config.yaml"
-    config.write_text(config.read_text().replace("processes: false", "processes: true"))
-    before = threading.active_count()
-    player = sail.load(run.path, seed=1)
-    assert player.config.host_env.processes
-    assert multiprocessing.active_children() == [] and threading.active_count() == before
-    assert player.act(np.zeros(3, np.float32)) in (0, 1)
-    result = player.evaluate(episodes=1)
-    assert result["episodes"] == 2 and result["mean_length"] in (3, 4, 5)
-    assert multiprocessing.active_children() == [] and threads() == []
-
-
-# Atari ----------------------------------------------------------------------------------------------------------------
-
-
-def tiny_atari(**changes: Any) -> Config:
-    settings: dict[str, Any] = {
-        "env": {"time_limit": 30},
-        "agent": {"network": "mlp", "hidden": (4,)},
-        "optimiser": {"name": "adam"},
-        # Pictures are large, and a small minibatch takes as many turns as a large one.
-        "learning": {"num_envs": 4, "starts": 100, "target_period": 100, "batch_size": 4},
-        "replay": {"capacity": 300},
-        "evaluation": {"period": 200, "episodes": 0},
-    }
-    return make_config("atari:Pong", "sail-dqn", tiny_overrides(steps=200, **(settings | changes)))
-
-
-def test_a_tiny_atari_run_comes_to_its_end(tmp_path: Path) -> None:
-    pytest.importorskip("ale_py")
-    config = tiny_atari()
-    assert config.num_pools == 4
-    run = sail.train_config(config, out=tmp_path / "run")
-    # 5 for each block of 20 from step 100 on.
-    assert [row["updates"] for row in run.metrics()] == [30]
-    assert {row["length"] for row in run.episodes()} == {30} and len(run.episodes()) >= 3
-    player = sail.load(run.path)
-    assert player.q_values(np.zeros((4, 84, 84), np.uint8)).shape == (6,)
-    assert player.evaluate(steps=100)["mean_length"] == 30
-    saved, _, _ = checkpoint.load_newest(run.checkpoints, player.program.saved_like())
-    assert np.asarray(saved.learner.optimiser[0].count).tolist() == [30]
-
-
-def test_an_atari_run_does_the_same_again() -> None:
-    """Emulators in four pools of two, in threads of their own, and a policy that chooses: bit for bit."""
-    pytest.importorskip("ale_py")
-    learning = {"num_envs": 8, "starts": 100, "target_period": 100, "batch_size": 4}
-    env = {"sticky": 0.25, "time_limit": 50, "processes": 0}
-    config = tiny_atari(learning=learning, exploration={"decay_steps": 100}, env=env)
-    first, second = (Trained(config, 200, 200, 200) for _ in range(2))
-    assert_same_bits(first.state._replace(key=None), second.state._replace(key=None))
-    assert first.episodes == second.episodes and len(first.episodes) >= 8
-
-
-@pytest.mark.parametrize("frames", ["device", "host"])
-def test_bench_says_what_this_machine_can_do(tmp_path: Path, capsys: Any, frames: str) -> None:
-    out = tmp_path / "bench.json"
-    flags = tiny_flags(replay={"frames": frames}, seeds=2)
-    arguments = ["bench", "gym:host_envs:Counter", "--seconds", "1", "--json", "--out", str(out), *flags]
-    assert sail.cli.main(arguments) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert json.loads(out.read_text()) == result
-    limits = {"emulators": result["emulator_limit"], "learner": result["learner_limit"]}
-    assert result["binds"] == min(limits, key=lambda name: limits[name]) and min(limits.values()) > 0
-    assert result["achieved"] > 0 and abs(result["updates_per_second"] - result["achieved"] / 4) <= 1  # both rounded
-    assert result["seeds"] == 2 and result["provenance"]["versions"]
-    waits = result["round_ms"]["waits_for_games"] + result["round_ms"]["waits_for_actions"]
-    assert 0 < waits <= result["round_ms"]["whole"]
-    assert threads() == []
-
-
-def test_bench_of_a_compiled_environment_has_only_the_whole(tmp_path: Path, capsys: Any) -> None:
-    flags = ["--agent.hidden", "8", "--seconds", "1", "--seeds", "2"]
-    assert sail.cli.main(["bench", "probe-chain", "--json", *flags]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert result["achieved"] > 0 and result["emulator_limit"] is None and result["seeds"] == 2
-    assert sail.cli.main(["bench", "probe-chain", *flags]) == 0
-    assert "  training " in capsys.readouterr().out
-
-
-def test_bench_writes_only_where_it_can(tmp_path: Path) -> None:
-    assert sail.cli.main(["bench", "gym:CartPole-v1", "--out", str(tmp_path)]) == 2
