@@ -86,7 +86,10 @@ def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
                 for row in metrics
                 if row["seed"] == seed
             ]
-            yield Curve(game, label(run.config), seed, rows, about)
+            curve = Curve(game, label(run.config), seed, rows, about)
+            planned = run.config.steps * FRAME_SKIP
+            ends = {"broken_off": f"at {curve.frames} of {planned} frames"} if curve.frames < planned else {}
+            yield curve._replace(about={**about, **ends})
 
 
 def label(config: Config) -> str:

@@ -35,7 +35,7 @@ def make_run(
     **overrides: Any,
 ) -> None:
     """A run folder with a phase of a million frames for each score."""
-    overrides |= {"steps": 250_000 * max(len(scores), 1), "seeds": seeds}
+    overrides = {"steps": 250_000 * max(len(scores), 1), "seeds": seeds} | overrides
     source = {"command": "sail train", "commit": "abc", "hardware": {"cpu": "a"}}
     run = RunFolder.create(folder, make_config("atari:Pong", agent, overrides, preset), source)
     for phase, score in enumerate(scores, 1):
@@ -66,6 +66,14 @@ def test_runs_become_files_with_their_origin(tmp_path: Path) -> None:
     found = atari.by_agent([first, second], 2)
     np.testing.assert_array_equal(found["dqn"]["Pong"], [[-20, -10], [-19, -9]])
     assert atari.by_agent([first, second], 3) == {}
+
+
+@pytest.mark.parametrize(("steps", "said"), [(500_000, None), (750_000, "at 2000000 of 3000000 frames")])
+def test_a_file_says_where_its_run_was_broken_off(tmp_path: Path, steps: int, said: str | None) -> None:
+    make_run(tmp_path / "runs" / "a", scores=(-20.0, -10.0), steps=steps)
+    atari.collect(tmp_path / "runs", tmp_path / "to")
+    (curve,) = atari.read_all(tmp_path / "to")
+    assert curve.about.get("broken_off") == said
 
 
 @pytest.mark.parametrize(

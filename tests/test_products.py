@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sail import products
+from sail.networks import Dense, NoisyDense
 from sail.products import parts, product
 
 AXES = [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -96,17 +98,13 @@ def test_which_products_are_divided(
     np.testing.assert_allclose(found, expected(a, b, 0, 0), rtol=1e-4, atol=1e-3)
 
 
-def test_parts_are_added_up_at_full_precision(gpu: list[int]) -> None:
-    """Or bfloat16 would lose what is small: one from each of six parts beside the 512 of the first.
-
-    Near 518 it has 516 and 520, and halfway goes to the even one, 130 x 4.
-    """
+def test_parts_are_kept_and_added_up_at_full_precision(gpu: list[int]) -> None:
+    """Seven parts of 257, which bfloat16 would have as 256, and 1792 in all; 1799 is nearest to 1800 there."""
     a = np.zeros((1568, 1), np.float32)
-    a[::224] = 1
-    a[0] = 512
+    a[::224], a[1::224] = 256, 1
     found = product(jnp.array(a, jnp.bfloat16), jnp.ones((1568, 1), jnp.bfloat16), 0, 0)
     assert found.dtype == jnp.bfloat16 and gpu == [7]
-    assert float(found[0, 0]) == 520
+    assert float(found[0, 0]) == 1800
 
 
 @settings(max_examples=20, deadline=None)
@@ -122,7 +120,44 @@ def test_vmap_is_one_product_after_the_other(axes: int, number: int, length: int
             np.testing.assert_allclose(one, product(x, y, i, j), rtol=1e-4, atol=1e-3)
 
 
-def test_a_cpu_takes_every_sum_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("backend", ["cpu", "tpu"])
+def test_others_than_gpus_take_every_sum_at_once(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
     monkeypatch.setattr(products, "_product", None)
     a, b = matrices(1568, 6, 5, 1, 0)
     np.testing.assert_array_equal(product(jnp.array(a), jnp.array(b), 1, 0), jnp.array(a) @ jnp.array(b))
+
+
+@pytest.mark.parametrize("layer", [Dense, NoisyDense])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_dense_layers_divide_their_sums_with_any_leading_axes(gpu: list[int], layer: Any, seeds: int) -> None:
+    """And so they do for several seeds side by side, whose observations may be the same."""
+    layers = jax.vmap(lambda key: layer(1568, 3, key))(jax.random.split(jax.random.key(0), seeds))
+    x = np.random.default_rng(0).normal(size=(2, 4, 1568)).astype(np.float32)
+    weights = np.cos(np.arange(24)).reshape(2, 4, 3)
+
+    def weighted(layer: Any, x: Any) -> Any:
+        return (layer(x) * weights).sum()
+
+    gradients, of_x = jax.vmap(jax.grad(weighted, argnums=(0, 1)), in_axes=(0, None))(layers, x)
+    assert set(gpu) == {7}
+    for i in range(seeds):
+        weight = np.asarray(layers.weight[i], float)
+        np.testing.assert_allclose(
+            jax.tree.map(lambda leaf, i=i: leaf[i], layers)(x), x @ weight + np.asarray(layers.bias[i]), atol=1e-4
+        )
+        expected = np.einsum("abi,abo->io", x, weights)
+        np.testing.assert_allclose(gradients.weight[i], expected, atol=1e-5)
+        np.testing.assert_allclose(gradients.bias[i], weights.sum((0, 1)), atol=1e-5)
+        np.testing.assert_allclose(of_x[i], weights @ weight.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (4, 0), (5,), (2, 0, 5)])
+def test_dense_layers_take_whatever_there_is(shape: tuple[int, ...]) -> None:
+    layer = Dense(shape[-1], 2, jax.random.key(0)) if shape[-1] else filled_with_nothing()
+    assert layer(np.ones(shape, np.float32)).shape == (*shape[:-1], 2)
+
+
+def filled_with_nothing() -> Dense:
+    """A layer without inputs, whose weights cannot be drawn."""
+    return eqx.tree_at(lambda layer: layer.weight, Dense(1, 2, jax.random.key(0)), np.zeros((0, 2), np.float32))

@@ -80,7 +80,8 @@ class NoisyDense(eqx.Module):
 
 def _times(x: Array, weight: Array) -> Array:
     """[..., inputs] with [inputs, outputs] to [..., outputs]."""
-    return product(x.reshape(-1, x.shape[-1]), weight, 1, 0).reshape(*x.shape[:-1], weight.shape[1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return product(rows, weight, 1, 0).reshape(*x.shape[:-1], weight.shape[1])
 
 
 class MLP(eqx.Module):

@@ -536,19 +536,26 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
     assert done.failure is None and told == ["send"] * 3 + first + 2 * ["send", *last]
 
 
-def test_updates_are_not_kept_waiting_by_actions_that_the_device_chooses_after_others(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("chosen", ["after the next updates are asked for", "while the last ones are late"])
+def test_where_updates_are_late_actions_go_out_as_they_come_and_are_not_waited_for(
+    chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where those of the block before are late, the loop waits for them, and for no actions that come after them."""
+    """The device chooses them only after the updates before, so to wait for them would keep the next ones waiting."""
     program = HostProgram(small_pong("device"))
     told: list[str] = []
+    looks = [0]  # at whether the last updates have been handed over
     learn, send = LearnerThread.learn, CrewPool.send
 
     def learned(self: LearnerThread, step: int) -> Any:
         told.append("learn")
         asked = learn(self, step)
-        answers = iter([False] * 3)  # it is looked at three times before they are handed over
-        monkeypatch.setattr(asked, "done", lambda: next(answers, True))
+        looks[0] = 0
+
+        def done() -> bool:
+            looks[0] += 1
+            return looks[0] > 3
+
+        monkeypatch.setattr(asked, "done", done)
         return asked
 
     def sent(self: CrewPool, actions: Any) -> None:
@@ -561,18 +568,25 @@ def test_updates_are_not_kept_waiting_by_actions_that_the_device_chooses_after_o
         begin(self, *arguments)
         chosen_after[self] = told.count("learn")
 
+    def ready(self: _Chosen) -> bool:
+        """Before the first updates, at once."""
+        number = told.count("learn")
+        is_late = chosen.startswith("after") or looks[0] < 2
+        return number == 0 or number > chosen_after[self] or not is_late
+
     monkeypatch.setattr(LearnerThread, "learn", learned)
     monkeypatch.setattr(CrewPool, "send", sent)
     monkeypatch.setattr(_Chosen, "__init__", begun)
-    # From the first updates on, the device chooses actions when the next updates have been asked for.
-    ready = lambda self: told.count("learn") == 0 or told.count("learn") > chosen_after[self]  # noqa: E731
     monkeypatch.setattr(_Chosen, "ready", ready)
     try:
         done = program.advance(program.init(), 0, 24)
     finally:
         program.close()
-    in_rounds = ["send"] * 3 + ["learn"] + ["send", "learn"] + ["send", "send", "learn"]
-    assert done.failure is None and told == [*in_rounds, "send", "send"]
+    # Two actions for each block, of which the first block's last is sent in the second.
+    in_rounds = ["send"] * 3 + ["learn"] + ["send", "learn"] + ["send", "send", "learn"] + ["send", "send"]
+    if chosen.startswith("while"):
+        in_rounds = ["send"] * 3 + ["learn"] + ["send", "send", "send", "learn"] + ["send", "send", "learn"]
+    assert done.failure is None and told == in_rounds
 
 
 def test_rows_that_are_there_come_before_actions_that_are_not() -> None:

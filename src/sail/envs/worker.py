@@ -5,8 +5,8 @@ crew be gone, even by kill -9, its pipe is closed and this process ends. Other s
 
 Games are played in groups of a few, a group by one thread at a time, in the order in which their pools were told to: so
 the pool that is due first is done first, and no thread waits while this process has a game to play. A group's emulator
-is a thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile: left to the system, two
-threads and their emulators kept 1.5 of 2 cores busy.
+is a thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile: two such threads and
+their emulators then keep 1.75 of 2 cores busy, and left to the system 1.5.
 """
 
 from __future__ import annotations

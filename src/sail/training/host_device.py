@@ -23,7 +23,7 @@ from sail.training.seeds import over_seeds
 
 ACTING, LEARNING = 0, 1  # what a seed's key is split for
 GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-"""Of updates: small programs that do not need each other's results run side by side. The results are the same bits."""
+"""Of updates: small programs that do not need each other's results run side by side."""
 DEVICE_SHARE = 0.8  # of the device's memory that the ring's observations may take
 
 
