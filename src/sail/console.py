@@ -137,7 +137,7 @@ def print_bench(result: dict[str, Any]) -> None:
         a_round = result["round_ms"]
         console.print(
             f"  a round          {a_round['whole']:>9,} ms: {a_round['waits_for_games']} waiting for games, "
-            f"{a_round['waits_for_actions']} for actions",
+            f"{a_round['waits_for_actions']} for actions, {a_round['waits_for_updates']} for updates to be handed over",
             soft_wrap=True,
         )
     beside = result["device_beside_ring_gib"]

@@ -580,6 +580,7 @@ def test_where_updates_are_late_actions_go_out_as_they_come_and_are_not_waited_f
     monkeypatch.setattr(_Chosen, "ready", ready)
     try:
         done = program.advance(program.init(), 0, 24)
+        assert program.pools is not None and 0 < program.pools.waited.for_updates < 60
     finally:
         program.close()
     # Two actions for each block, of which the first block's last is sent in the second.

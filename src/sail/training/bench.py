@@ -185,7 +185,12 @@ def _achieved(program: HostProgram, state: HostState, seconds: float) -> float:
 
 def _a_round(waited: Waited, seconds: float) -> dict[str, float]:
     """What a round of the loop takes, in milliseconds, and what of it is waiting."""
-    parts = {"whole": seconds, "waits_for_games": waited.for_games, "waits_for_actions": waited.for_actions}
+    parts = {
+        "whole": seconds,
+        "waits_for_games": waited.for_games,
+        "waits_for_actions": waited.for_actions,
+        "waits_for_updates": waited.for_updates,
+    }
     return {name: round(1000 * part / max(waited.rounds, 1), 2) for name, part in parts.items()}
 
 

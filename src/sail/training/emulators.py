@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -141,6 +142,8 @@ class Waited(NamedTuple):
     for_games: float = 0.0
     for_actions: float = 0.0
     """Or for games, whichever was there first; where games are in processes, only."""
+    for_updates: float = 0.0
+    """To be handed to the device."""
 
 
 class Pools:
@@ -189,8 +192,12 @@ class Pools:
             answers[seed] = rows._replace(env=rows.env + np.int32(turn * self._each))
             begins_anew = not pool.env.resets_within_step and (rows.terminated | rows.truncated).any()
             self._miss_next[seed, turn] = begins_anew
-        rounds, for_games, for_actions = self.waited
-        self.waited = Waited(rounds + 1, for_games + time.perf_counter() - sent, for_actions + sent - began)
+        waited = self.waited
+        self.waited = waited._replace(
+            rounds=waited.rounds + 1,
+            for_games=waited.for_games + time.perf_counter() - sent,
+            for_actions=waited.for_actions + sent - began,
+        )
         return pools, answers
 
     def _next_turn(self, seed: int) -> int:
@@ -218,6 +225,13 @@ class Pools:
             # Nothing waits for both, so it looks again after an eighth of the time so far.
             time.sleep(min(max((time.perf_counter() - began) / 8, SHORTEST_SLEEP), LONGEST_SLEEP))
             self.deliver(wait=False)
+
+    def wait_for(self, updates: Future[Any]) -> None:
+        """Waits for those, and sends actions meanwhile."""
+        began = time.perf_counter()
+        self.deliver_until(updates.done)
+        updates.exception()
+        self.waited = self.waited._replace(for_updates=self.waited.for_updates + time.perf_counter() - began)
 
     @property
     def processes(self) -> list[int]:

@@ -149,7 +149,7 @@ class HostProgram:
                 if self._host_frames:
                     self.pools.deliver()  # since learning, too, will wait for the device
                 elif newest is not None and not newest.done():
-                    self.pools.deliver_until(newest.done)  # not all of them: the device would be through before that
+                    self.pools.wait_for(newest)  # and not for all actions: the device would be through before that
                 if newest is not None:
                     before, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
