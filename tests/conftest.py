@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,3 +69,25 @@ def train_tiny(tmp_path: Path) -> Callable[..., sail.RunFolder]:
         return sail.train_config(config, out=tmp_path / out)
 
     return train
+
+
+def until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """Waits for a condition, at most so long."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """As on a GPU: long sums of products are divided. The number of parts of each that was traced."""
+    import jax
+
+    from sail import products
+
+    found: list[int] = []
+    parts = products.parts
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(products, "parts", lambda length: found.append(parts(length)) or found[-1])
+    return found

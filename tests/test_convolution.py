@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from sail import convolution, products
+from sail import convolution
 from sail.agents.dqn import DQN
 from sail.agents.torso import Torso
 from sail.convolution import Conv, ConvTorso, _as_convolution, _as_product, num_features, prepare
@@ -156,15 +156,12 @@ def test_a_torso_of_xlas_convolutions(padding: str, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("padding", "divided"), [("nature", [25]), ("dopamine", [21])])
 def test_a_gpus_products_have_the_gradients_of_convolutions(
-    padding: str, divided: list[int], monkeypatch: pytest.MonkeyPatch
+    padding: str, divided: list[int], request: pytest.FixtureRequest
 ) -> None:
     """Where the first layer's weights get theirs from 8 x 400 positions in parts of 128, or 8 x 441 in parts of 168."""
     torso, images = make_torso((4, 84, 84), padding), make_images(8, 4, 84, 84)
     expected, expected_gradient = value_and_gradient(reference, torso, images)
-    found: list[int] = []
-    parts = products.parts
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(products, "parts", lambda length: found.append(parts(length)) or found[-1])
+    found = request.getfixturevalue("gpu")  # only now
     as_on_a_gpu = lambda torso, images: torso(prepare(images, torso.padding))  # noqa: E731  (compiled anew)
     features, gradient = value_and_gradient(as_on_a_gpu, torso, images)
     assert found == divided

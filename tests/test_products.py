@@ -19,15 +19,6 @@ from sail.products import parts, product
 AXES = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """As on a GPU: sums are divided. The number of parts of each product that was traced."""
-    found: list[int] = []
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(products, "parts", lambda length: found.append(parts(length)) or found[-1])
-    return found
-
-
 def matrices(length: int, rows: int, columns: int, i: int, j: int) -> tuple[Any, Any]:
     rng = np.random.default_rng(length)
     a, b = rng.normal(size=(length, rows)), rng.normal(size=(length, columns))

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import until
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,14 +60,6 @@ def state_of(pid: int) -> str:
 def alive(pid: int) -> bool:
     """Whether there is such a process that has not ended."""
     return state_of(pid) != "Z"
-
-
-def until(condition, seconds=30.0):
-    """Waits for a condition, at most so long."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
 
 
 def stopped(pid: int) -> bool:

@@ -1,10 +1,12 @@
 """In which order the host loop takes rows, sends actions and asks for updates, where games are in processes."""
 
-import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import until
 
 import sail
 from sail.envs.crew import CrewPool
@@ -13,14 +15,6 @@ from sail.training.host import HostProgram, _Chosen
 from sail.training.learner_thread import LearnerThread
 
 pytest.importorskip("ale_py")
-
-
-def until(condition: Any, seconds: float = 30.0) -> Any:
-    """Waits for a condition, at most so long."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
 
 
 def small_pong(frames: str) -> sail.Config:
@@ -37,6 +31,26 @@ def small_pong(frames: str) -> sail.Config:
     )
 
 
+def orders(monkeypatch: pytest.MonkeyPatch, asked_for: Callable[[Future[Any]], None]) -> list[str]:
+    """What the loop will do: "learn" where it asks for updates, which are shown to `asked_for`, "send" for actions."""
+    told: list[str] = []
+    learn, send = LearnerThread.learn, CrewPool.send
+
+    def learned(self: LearnerThread, step: int) -> Any:
+        told.append("learn")
+        updates = learn(self, step)
+        asked_for(updates)
+        return updates
+
+    def sent(self: CrewPool, actions: Any) -> None:
+        told.append("send")
+        send(self, actions)
+
+    monkeypatch.setattr(LearnerThread, "learn", learned)
+    monkeypatch.setattr(CrewPool, "send", sent)
+    return told
+
+
 @pytest.mark.parametrize(("frames", "on_time"), [("device", True), ("device", False), ("host", True)])
 def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
     frames: str, on_time: bool, monkeypatch: pytest.MonkeyPatch
@@ -47,24 +61,14 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
     there where the updates of the block before are late.
     """
     program = HostProgram(small_pong(frames))
-    told: list[str] = []
-    learn, send = LearnerThread.learn, CrewPool.send
 
-    def learned(self: LearnerThread, step: int) -> Any:
-        told.append("learn")
-        asked = learn(self, step)
+    def asked_for(updates: Future[Any]) -> None:
         if on_time:
-            asked.exception()  # waits
+            updates.exception()  # waits
         else:
-            monkeypatch.setattr(asked, "done", lambda: False)
-        return asked
+            monkeypatch.setattr(updates, "done", lambda: False)
 
-    def sent(self: CrewPool, actions: Any) -> None:
-        told.append("send")
-        send(self, actions)
-
-    monkeypatch.setattr(LearnerThread, "learn", learned)
-    monkeypatch.setattr(CrewPool, "send", sent)
+    told = orders(monkeypatch, asked_for)
     monkeypatch.setattr("sail.training.host._Chosen.ready", lambda self: True)  # or rows may come first: see below
     try:
         done = program.advance(program.init(), 0, 24)
@@ -85,26 +89,18 @@ def test_where_updates_are_late_actions_go_out_as_they_come_and_are_not_waited_f
 ) -> None:
     """The device chooses them only after the updates before, so to wait for them would keep the next ones waiting."""
     program = HostProgram(small_pong("device"))
-    told: list[str] = []
     looks = [0]  # at whether the last updates have been handed over
-    learn, send = LearnerThread.learn, CrewPool.send
 
-    def learned(self: LearnerThread, step: int) -> Any:
-        told.append("learn")
-        asked = learn(self, step)
+    def asked_for(updates: Future[Any]) -> None:
         looks[0] = 0
 
         def done() -> bool:
             looks[0] += 1
             return looks[0] > 3
 
-        monkeypatch.setattr(asked, "done", done)
-        return asked
+        monkeypatch.setattr(updates, "done", done)
 
-    def sent(self: CrewPool, actions: Any) -> None:
-        told.append("send")
-        send(self, actions)
-
+    told = orders(monkeypatch, asked_for)
     begin, chosen_after = _Chosen.__init__, {}
 
     def begun(self: _Chosen, *arguments: Any) -> None:
@@ -117,8 +113,6 @@ def test_where_updates_are_late_actions_go_out_as_they_come_and_are_not_waited_f
         is_late = chosen.startswith("after") or looks[0] < 2
         return number == 0 or number > chosen_after[self] or not is_late
 
-    monkeypatch.setattr(LearnerThread, "learn", learned)
-    monkeypatch.setattr(CrewPool, "send", sent)
     monkeypatch.setattr(_Chosen, "__init__", begun)
     monkeypatch.setattr(_Chosen, "ready", ready)
     try:

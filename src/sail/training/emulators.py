@@ -227,7 +227,9 @@ class Pools:
             self.deliver(wait=False)
 
     def wait_for(self, updates: Future[Any]) -> None:
-        """Waits for those, and sends actions meanwhile."""
+        """Waits for those, and sends actions meanwhile; if they are done, nothing: the next updates go first."""
+        if updates.done():
+            return
         began = time.perf_counter()
         self.deliver_until(updates.done)
         updates.exception()

@@ -148,7 +148,7 @@ class HostProgram:
                 self._collect(boundary)
                 if self._host_frames:
                     self.pools.deliver()  # since learning, too, will wait for the device
-                elif newest is not None and not newest.done():
+                elif newest is not None:
                     self.pools.wait_for(newest)  # and not for all actions: the device would be through before that
                 if newest is not None:
                     before, one = self._learner_thread.result(newest)
