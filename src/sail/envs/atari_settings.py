@@ -41,10 +41,13 @@ class AtariSettings:
     """Who makes the screens small, with the same bits: the emulators or the device. auto: the device if it is a GPU
     that holds the replay ring and if checkpoints do not keep that ring, else the emulators."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
-    """Emulator threads of each pool, where games have no processes of their own; 0 for as many as there are cores."""
-    processes: Annotated[Int, Field(ge=0, le=1024)] = 3 * cores() if cores() >= MANY_CORES and os.name == "posix" else 0
-    """Processes that the games of all pools are spread over, each with games of one pool; 0 to keep them in this
-    process. By default three for each core, on 8 cores and more."""
+    """Emulator threads: of each pool, or of all processes together where games have some; 0 for as many as there are
+    cores for them."""
+    processes: Annotated[Int, Field(ge=0, le=1024)] = (
+        cores() // 4 if cores() >= MANY_CORES and os.name == "posix" else 0
+    )
+    """Processes that the games of all pools are spread over; 0 to keep them in this process. By default as many
+    as a quarter of the cores, on 8 cores and more."""
     give_way: bool = cores() >= MANY_CORES
     """Emulators do not keep the learner waiting for a core: their processes leave two cores alone; threads of this
     process leave a core at once to whatever else wants it (Linux's idle class), so that beside other work on the same

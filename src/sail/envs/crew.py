@@ -1,10 +1,9 @@
 """Atari games in processes of their own, for machines with many cores.
 
 Threads of one process share its interpreter's lock with the loop that feeds the device, and the emulator starts its
-games one after the other under that lock, a tenth of a second each. A crew has none of that. Every process plays some
-games of one pool, one after the other, and there are more processes than cores, so that all cores work while any pool
-is at play; a game that begins anew, which takes as long as many steps, keeps those of its own process waiting and no
-others. The games are the same, bit for bit.
+games one after the other under that lock, a tenth of a second each. A crew has none of that. Every process of it plays
+some games of every pool, in as many threads as there are cores for them, which take whatever waits: so all cores work
+on the pool that is due, and a slow core does less. The games are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import sys
 import tempfile
 import time
 from io import FileIO
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,9 @@ import numpy as np
 from sail.envs.atari import SCREEN, AtariEnv, seeds_of_games
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
-from sail.envs.worker import ANSWERS, DONE, RESET, STEP, Table, bytes_of_tables, tables
+from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import cores_to_share
+from sail.machine import CORES_OF_THE_LOOP, cores, cores_to_share
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -48,23 +47,23 @@ class Crew:
         """`num_envs` games in each pool, whose rows have screens of that size."""
         self._name = settings.name
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._orders: list[list[FileIO]] = [[] for _ in range(num_pools)]  # [pool][process]
-        self._answers: list[list[FileIO]] = [[] for _ in range(num_pools)]
-        self._of_pool: list[list[int]] = [[] for _ in range(num_pools)]
+        self._orders: list[FileIO] = []  # [process]
+        self._answers: list[list[FileIO]] = []  # [process][pool]
+        number = min(settings.processes, num_envs)
+        places = cores_to_share() if settings.give_way else None
+        shares = _shares(settings, number, num_envs)
         each = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
         one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
         one.close()
-        told = {"settings": each, "num_pools": num_pools, "num_envs": num_envs, "screen": screen}
-        told["cores"] = cores_to_share() if settings.give_way else None
-        parts = shares(settings.processes, num_pools, num_envs)
+        sizes = [num_envs] * num_pools
         try:
-            _allow_files(2 * len(parts) * num_pools)
+            _allow_files(number * (num_pools + 1))
             with _unnamed_file() as memory:
-                memory.truncate(bytes_of_tables(num_pools, num_envs, screen))
-                shared = tables(num_pools, num_envs, screen, mmap.mmap(memory.fileno(), 0))
-                for pool in range(num_pools):
-                    for part in parts:
-                        self._start({**told, "pool": pool, "part": part}, memory.fileno())
+                memory.truncate(bytes_of_tables(sizes, screen))
+                shared = tables(sizes, screen, mmap.mmap(memory.fileno(), 0))
+                for share in shares:
+                    told = {"settings": each, "cores": places, "sizes": sizes, "screen": screen, **share}
+                    self._start(told, memory.fileno())
         except OSError as error:
             self.close()
             raise BadInputError(
@@ -79,20 +78,23 @@ class Crew:
         """One process more."""
         theirs: list[FileIO] = []
         try:
+            self._answers.append([])
             orders_in, orders = _pipe()
+            self._orders.append(orders)
             theirs.append(orders_in)
-            self._orders[told["pool"]].append(orders)
-            answers, answers_in = _pipe()
-            theirs.append(answers_in)
-            self._answers[told["pool"]].append(answers)
-            told = {**told, "memory": memory, "orders": orders_in.fileno(), "done": answers_in.fileno()}
+            for _ in told["sizes"]:
+                answers, answers_in = _pipe()
+                self._answers[-1].append(answers)
+                theirs.append(answers_in)
+            numbers = [file.fileno() for file in theirs]
+            told = {**told, "memory": memory, "orders": numbers[0], "done": numbers[1:]}
             # Whoever wants the run to stop tells the run, and the processes end when it closes their pipes. So they are
             # started deaf to what goes to the whole group: Ctrl-C, a terminal that is closed, a scheduler's request.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
             try:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "sail.envs.worker", json.dumps(told)],
-                    pass_fds=(memory, told["orders"], told["done"]),
+                    pass_fds=(memory, *numbers),
                     env=_environment(),
                     stdin=subprocess.DEVNULL,
                 )
@@ -101,27 +103,26 @@ class Crew:
         finally:
             for file in theirs:
                 file.close()  # or a process that dies would not be noticed
-        self._of_pool[told["pool"]].append(len(self._processes))
         self._processes.append(process)
 
     def order(self, what: bytes, pool: int) -> None:
-        """Tells every process of a pool to do something with its games."""
-        for orders in self._orders[pool]:
+        """Tells every process to do something with its games of a pool."""
+        for orders in self._orders:
             with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
-                orders.write(what)
+                orders.write(ORDER.pack(what, pool))
 
     def answered(self, pool: int) -> bool:
         """Whether `wait` would not."""
-        return all(_has_something(answers, 0.0) for answers in self._answers[pool])
+        return all(_has_something(answers[pool], 0.0) for answers in self._answers)
 
     def wait(self, pool: int, seconds: float | None = None) -> None:
-        """Waits until every process of a pool has answered, at most so long."""
+        """Waits until every process has answered for a pool, at most so long."""
         end = None if seconds is None else time.monotonic() + seconds
-        for number, answers in zip(self._of_pool[pool], self._answers[pool], strict=True):
-            if end is not None and not _has_something(answers, max(end - time.monotonic(), 0.0)):
+        for number, answers in enumerate(self._answers):
+            if end is not None and not _has_something(answers[pool], max(end - time.monotonic(), 0.0)):
                 raise TrainingError(f"{self._name} has not answered for {seconds:g} s, so the run stops.")
-            if (answer := answers.read(1)) != DONE:
-                reason = answers.read(400) if answer else None
+            if (answer := answers[pool].read(1)) != DONE:
+                reason = answers[pool].read(400) if answer else None
                 raise TrainingError(f"{self._name} failed: {self._why(number, reason)}")
 
     def _why(self, number: int, reason: bytes | None) -> str:
@@ -149,7 +150,7 @@ class Crew:
 
     def close(self) -> None:
         """Ends all processes, also those that hang."""
-        for pipe in chain(*self._orders):
+        for pipe in self._orders:
             pipe.close()
         end = time.monotonic() + PATIENCE_SECONDS
         for process in self._processes:
@@ -213,10 +214,16 @@ class CrewPool:
         """Nothing: the processes are the crew's."""
 
 
-def shares(processes: int, num_pools: int, num_envs: int) -> list[tuple[int, int]]:
-    """Which games of a pool each of its processes has, first and last but one: as many as the next, or one more."""
-    number = min(max(processes // num_pools, 1), num_envs)
-    return list(pairwise(num_envs * i // number for i in range(number + 1)))
+def _shares(settings: AtariSettings, processes: int, num_envs: int) -> list[dict[str, Any]]:
+    """What each process has: threads, and games of every pool, as many for each thread as for any other."""
+    free = max(cores() - CORES_OF_THE_LOOP, 1) if settings.give_way else cores()
+    total = max(settings.threads or free, processes)
+    ends = [total * i // processes for i in range(processes + 1)]
+    bounds = [i + (num_envs - processes) * end // total for i, end in enumerate(ends)]  # a game for each process first
+    return [
+        {"threads": end - begin, "part": part}
+        for (begin, end), part in zip(pairwise(ends), pairwise(bounds), strict=True)
+    ]
 
 
 def _unnamed_file() -> Any:
