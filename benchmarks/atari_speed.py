@@ -54,7 +54,7 @@ def measurements(options: argparse.Namespace, settings: list[str]) -> dict[str, 
 
     def envs(seeds: int) -> list[str]:
         """All seeds share the emulators that were asked for; without a wish sail chooses."""
-        each = max(options.envs // seeds, 1) if options.envs else emulators(seeds)
+        each = max(options.envs // seeds, 1) if options.envs else emulators(seeds)[0]
         return ["--learning.num-envs", str(each)]
 
     found = {

@@ -182,6 +182,31 @@ def test_atari_has_the_published_numbers(base: str, preset: str, optimiser, loss
     assert (*quantiles, config.agent.cosines, config.agent.kappa) == (64, 64, 32, 64, 1.0)
 
 
+@pytest.mark.parametrize(
+    ("cores", "seeds", "emulators", "pool", "block"),
+    [
+        (16, 1, 240, 80, 80),
+        (16, 2, 180, 60, 40),
+        (16, 3, 120, 40, 40),
+        (8, 5, 72, 24, 40),
+        (16, 100, 12, 4, 40),
+        (2, 1, 16, 4, 80),
+        (7, 3, 4, 1, 80),
+    ],
+)
+def test_emulators_of_a_machine(
+    cores: int, seeds: int, emulators: int, pool: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many cores a seed has 240 of them, and several share out 360; three seeds have blocks of a pool each."""
+    monkeypatch.setattr("sail.presets.cores", lambda: cores)
+    config = make_config("atari:Pong", "sail-dqn", {"seeds": seeds})
+    assert config.learning.num_envs == emulators
+    assert config.learning.num_envs // config.num_pools == pool
+    assert config.block_steps == block
+    own = make_config("atari:Pong", "sail-dqn", {"seeds": seeds, "learning": {"num_envs": 24, "max_block": 20}})
+    assert (own.learning.num_envs, own.block_steps) == (24, 20)
+
+
 def test_presets_by_default() -> None:
     for base in BASES:
         assert make_config("atari:Pong", base) == make_config("atari:Pong", base, preset="paper")
