@@ -26,7 +26,6 @@ from rich.console import Console
 from rich.table import Table
 
 from sail.envs.atari_settings import rom
-from sail.presets import emulators
 
 STARTUP_SECONDS = 180.0
 """What a child may need beside measuring: 200 emulators in threads take 26 s to start, and compiling 20 to 60 s."""
@@ -54,8 +53,7 @@ def measurements(options: argparse.Namespace, settings: list[str]) -> dict[str, 
 
     def envs(seeds: int) -> list[str]:
         """All seeds share the emulators that were asked for; without a wish sail chooses."""
-        each = max(options.envs // seeds, 1) if options.envs else emulators(seeds)[0]
-        return ["--learning.num-envs", str(each)]
+        return ["--learning.num-envs", str(max(options.envs // seeds, 1))] if options.envs else []
 
     found = {
         "sail-dqn": [*base, "--agent", "sail-dqn", *envs(1)],

@@ -82,9 +82,7 @@ def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list
         case "atari", _:
             of_kind = _ATARI_SMALL if preset == "small" else _ATARI
             network = {"network": "nature" if preset == "small" else "dopamine", "hidden": (512,)}
-            number, block = emulators(seeds)
-            learning = {"num_envs": number, "max_block": block}
-            here = {"agent": network, "learning": learning, "evaluation": {"steps": 125_000}}
+            here = {"agent": network, "learning": _emulators(seeds), "evaluation": {"steps": 125_000}}
             return [of_base, here, of_kind]
         case "gym", "small":
             return [of_base, _GYM]
@@ -94,16 +92,16 @@ def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list
             return [of_base, _ATARI]
 
 
-def emulators(seeds: Any) -> tuple[int, int]:
-    """Emulators for each seed, and the most steps in a block: a pool's, or the loop would wait for a second one.
+def _emulators(seeds: Any) -> dict[str, int]:
+    """Emulators for each seed: enough to keep every core at work while others wait for their actions.
 
-    Enough to keep every core at work while others wait for their actions. Several seeds share some more, since they
-    wait for each other. On few cores there are fewer, since an episode takes its time and the first scores should not
-    come after an hour.
+    Several seeds share some more, since they wait for each other, and have blocks of no more steps than a pool of three
+    seeds takes at once, or the loop would wait for a second pool. On few cores there are fewer, since an episode takes
+    its time and the first scores should not come after an hour.
     """
     shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
     if cores() < MANY_CORES:
-        return max(16 // shared_by // 4 * 4, 4), 80
+        return {"num_envs": max(16 // shared_by // 4 * 4, 4)}
     if shared_by == 1:
-        return 240, 80
-    return max(360 // shared_by // 12 * 12, 12), 40  # pools of equal size
+        return {"num_envs": 240}
+    return {"num_envs": max(360 // shared_by // 12 * 12, 12), "max_block": 40}  # pools of equal size
