@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evidence import atari, dopamine, figures, gridworlds, page, remaining, report, tables
+from evidence import atari, dopamine, favourites, figures, gridworlds, page, remaining, report, tables
 from sail.errors import SailError
 
 
@@ -29,6 +29,9 @@ def main() -> None:
     games.add_argument("study", type=Path, help="a study folder, or any folder of run folders")
     games.add_argument("--to", type=Path, default=tables.RESULTS / "atari")
     games.set_defaults(run=lambda options: print(*atari.collect(options.study, options.to), sep="\n"))
+    favourite = commands.add_parser("favourites", help="measure how often favourite actions change while nothing pays")
+    favourite.add_argument("to", type=Path, help="the file, such as results/kdt/favourites.csv")
+    favourite.set_defaults(run=lambda options: print(favourites.collect(options.to)))
     rest = commands.add_parser("remaining", help="a study file with those games and agents whose CSV files are missing")
     rest.add_argument("study", help="such as evidence/atari")
     rest.add_argument("to", type=Path, help="the file to write")
