@@ -5,7 +5,7 @@
 Key-Door-Treasure as in the study evidence/no-reward, with an instrument that runs do not have: after every thousand
 steps it looks at what the network that acts would do in every state, and whether that has changed. Rules and their
 weights differ in that, and in the action gap. So some runs of DQN are held: they act with a copy of the network that is
-renewed only now and then, while learning is as it was. Then favourites change less often, and the gap is DQN's own.
+renewed only now and then, while learning is as it was. Then favourites change less often without any rule.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -159,6 +159,20 @@ def _over(seen: Any, values: Any) -> float:
     return float(((seen * values).sum(axis=1) / seen.sum(axis=1)).mean())
 
 
+def by_case(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, float]]]:
+    """Of each case: its agent, what tells it from the agent's other ones, its last row, and its means.
+
+    The first row is left out of the means: learning begins in it.
+    """
+    for agent, alpha, held in dict.fromkeys((row["agent"], row["alpha"], row["held"]) for row in rows):
+        own = [row for row in rows if (row["agent"], row["alpha"], row["held"]) == (agent, alpha, held)]
+        own.sort(key=lambda row: row["step"])
+        weights = {row["alpha"] for row in rows if row["agent"] == agent}
+        label = f"{held:,}" if held else f"{alpha:g}" if len(weights) > 1 else ""
+        means = {name: float(np.mean([row[name] for row in own[1:] or own])) for name in ("changed", "action_gap")}
+        yield agent, label, own[-1], means
+
+
 def collect(to: Path) -> str:
     """Measures all cases, one for each core at a time, and writes them."""
     source = provenance()
@@ -169,7 +183,7 @@ def collect(to: Path) -> str:
             print(f"{number} of {len(CASES)}: {CASES[number - 1]}", file=sys.stderr, flush=True)
     about = {
         "study": "How often favourite actions change before the first reward",
-        "command": f"python -m evidence favourites {to.name}",
+        "command": f"python -m evidence favourites {to}",
         "hardware": f"{source['hardware']['cpu']}, {source['hardware']['cores']} cores, a case on each",
         "versions": source["versions"],
         "commit": source["commit"],

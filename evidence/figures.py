@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from evidence import atari, tables
 from evidence.atari import MILLION, Curve
+from evidence.favourites import by_case
 from evidence.gridworlds import UNCHANGED, by_size, changes
 
 COLOURS = {"dqn": "#5c7a99", "al-dqn": "#e0a100", "sail-dqn": "#d1495b", "strsil-dqn": "#2e8b57"}
@@ -32,6 +33,7 @@ def draw_all(results: Path, to: Path) -> list[Path]:
     drawings: dict[str, Callable[[Rows], Iterable[tuple[str, Figure]]]] = {
         "kdt/stale_returns.csv": _stale_returns,
         "kdt/no_reward.csv": _no_reward,
+        "kdt/favourites.csv": _favourites,
         "kdt/when_stale.csv": _when_stale,
         "deep_sea/sizes.csv": _deep_sea,
     }
@@ -102,6 +104,38 @@ def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
         _lines(axes, rows, column)
     _agents_legend(figure, panels)
     yield "kdt_no_reward", figure
+
+
+def _favourites(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    """What was found in the end, by how often favourites changed and by the gap: a point for each case."""
+    titles = {"changed": "favourites that change in 1,000 steps", "action_gap": "action gap"}
+    figure, panels = _panels(
+        1, 2, f"mean over {_seeds(rows)} seeds, nothing pays", "seeds that reach the treasure", False
+    )
+    figure.set_size_inches(7.6, 3.4)
+    for axes, (column, title) in zip(panels[0], titles.items(), strict=True):
+        axes.set_title(title, fontsize=9)
+        for agent, label, last, means in by_case(rows):
+            held, colour, share = last["held"] > 0, COLOURS.get(agent, OTHER), last["reached"] / last["seeds"]
+            axes.vlines(means[column], last["low"], last["high"], colors=colour, alpha=0.4)
+            axes.plot(
+                means[column],
+                share,
+                "s" if held else "o",
+                ms=5,
+                color=colour,
+                mfc="white" if held else colour,
+                label=f"{agent}, held for so many steps" if held else agent,
+            )
+            beside, align = ((-5, -8), "right") if held else ((5, 4), "left")
+            axes.annotate(label, (means[column], share), beside, textcoords="offset points", fontsize=7, ha=align)
+        axes.set_ylim(-0.06, 1)
+        axes.margins(x=0.15)
+    panels[0][1].set_xscale("log")
+    panels[0][1].set_xticks(ticks := [0.01, 0.02, 0.05], [f"{tick:g}" for tick in ticks])
+    panels[0][1].minorticks_off()
+    _agents_legend(figure, panels, 3)
+    yield "kdt_favourites", figure
 
 
 def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
