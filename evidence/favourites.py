@@ -1,11 +1,12 @@
-"""Why a wider action gap explores less: how often favourite actions change while nothing pays, and what is found.
+"""Why a wider action gap explores less: how often favourite actions change before the treasure is found.
 
     python -m evidence favourites results/kdt/favourites.csv
 
-Key-Door-Treasure as in the study evidence/no-reward, with an instrument that runs do not have: after every thousand
-steps it looks at what the network that acts would do in every state, and whether that has changed. Rules and their
-weights differ in that, and in the action gap. So some runs of DQN are held: they act with a copy of the network that is
-renewed only now and then, while learning is as it was. Then favourites change less often without any rule.
+Key-Door-Treasure as in the study evidence/no-reward, with an instrument that runs do not have: whenever the network
+that acts is renewed, after every block of steps, it looks at whether favourite actions have changed in the states that
+are visited next. Rules and their weights differ in that, but also in other things. So there are runs that differ in
+nothing else. DQN is held: it acts with a copy of its network that is renewed only now and then. And AL is shaken: it
+acts with a copy whose weights are disturbed, each time anew. Both learn from what they see by their own rule, as ever.
 """
 
 from __future__ import annotations
@@ -26,30 +27,35 @@ from sail.agents.base import Params
 from sail.analysis.statistics import wilson
 from sail.config import make_config
 from sail.machine import cores
+from sail.replay.ring import CLOSING
 from sail.training.on_device import Episodes, OnDeviceProgram, SeedState
 from sail.training.provenance import provenance
 from sail.training.seeds import map_seeds
 
-WINDOW = 1_000
-"""Steps between two looks: each of the 8 environments has taken 125, an episode and a quarter."""
 STEPS, EVERY, SEEDS = 100_000, 10_000, 100
-CLOSINGS = 8
-"""More than the episodes that can end in an environment in a window, each of which takes another slot of its ring."""
+SETTLED = 20_000
+"""Steps after which every case has learned something and acts on it: what is before does not count in its means."""
+LAYERS = 3
+"""Of states: without the key, with it, and with the door open."""
 
 
 class Case(NamedTuple):
-    """An agent, its rule's weight, and for how many steps it acts with the same network: 0 for no longer than usual."""
+    """An agent and its rule's weight; for how many steps it acts with the same network, and how much that is shaken."""
 
     agent: str
-    alpha: float | None
-    held: int
+    alpha: float | None = None
+    held: int = 0
+    """0 for no longer than usual: a block."""
+    shaken: float = 0.0
+    """The standard deviation of what each weight is multiplied by, around 1."""
 
 
 CASES = (
-    Case("dqn", None, 0),
-    *(Case("al-dqn", alpha, 0) for alpha in (0.3, 0.6, 0.9, 0.99)),
-    *(Case(agent, 0.9, 0) for agent in ("sail-dqn", "strsil-dqn", "munchausen-dqn")),
-    *(Case("dqn", None, held) for held in (1_000, 5_000, 20_000)),
+    Case("dqn"),
+    *(Case("al-dqn", alpha) for alpha in (0.3, 0.6, 0.9, 0.99)),
+    *(Case(agent, 0.9) for agent in ("sail-dqn", "munchausen-dqn")),
+    *(Case("dqn", held=held) for held in (1_000, 5_000, 20_000)),
+    *(Case("al-dqn", 0.9, shaken=shaken) for shaken in (0.05, 0.1)),
 )
 
 
@@ -58,12 +64,12 @@ class HeldProgram(OnDeviceProgram):
 
     _acting: Params = None
 
-    def held(self, num_steps: int) -> Callable[..., tuple[SeedState, Episodes]]:
-        """What takes every seed so many steps further, from a state (used up), the networks that act, and a step."""
+    def a_block(self) -> Callable[..., tuple[SeedState, Episodes]]:
+        """What takes every seed a block further, from a state (used up), the networks that act, and a step."""
 
         def one(both: tuple[SeedState, Params], step: Any) -> tuple[SeedState, Episodes]:
             state, self._acting = both  # for `_collect`, while this is traced
-            state, (_, episodes) = self._blocks(state, step, num_steps // self.config.block_steps)
+            state, (_, episodes) = self._blocks(state, step, num_blocks=1)
             self._acting = None
             return state, episodes
 
@@ -76,31 +82,40 @@ class HeldProgram(OnDeviceProgram):
         return super()._collect(params if self._acting is None else self._acting, *others)
 
 
-def every_state(program: OnDeviceProgram) -> Any:
-    """[2 x cells, ...] what the agent sees in each cell, without the key and with it; the door is closed."""
-    cells = program.observation_shape[0] - 2  # the last two say whether it has the key and whether the door is open
-    seen = np.zeros((2 * cells, cells + 2), np.uint8)
-    seen[np.arange(2 * cells), np.arange(2 * cells) % cells] = 1
-    seen[cells:, cells] = 1
-    return jnp.asarray(seen)
+def every_state(cells: int) -> Any:
+    """[layers x cells, ...] what the agent sees in each cell; the last two flags are the key and the open door."""
+    layer, cell = np.divmod(np.arange(LAYERS * cells), cells)
+    seen = np.zeros((len(cell), cells + 2), np.uint8)
+    seen[np.arange(len(cell)), cell] = 1
+    seen[:, cells], seen[:, cells + 1] = layer >= 1, layer >= 2
+    return seen
 
 
-def visited(state: SeedState, steps: int) -> Any:
-    """[seeds, 2 x cells] where each seed was in its last steps: a cell, without the key or with it."""
+def visits(state: SeedState, block: int) -> Any:
+    """[seeds, layers x cells] how often each seed has acted in each state in its last block."""
     ring = state.ring
     seeds, envs, slots, width = ring.observation.shape
-    last = (ring.head[..., None] - 1 - jnp.arange(min(steps // envs + CLOSINGS, slots))) % slots
-    newest = np.asarray(jnp.take_along_axis(ring.observation, last[..., None], axis=2)).reshape(seeds, -1, width)
+    each = block // envs
+    # The last observation of an episode has a slot as well, but nobody has acted on it. No episode is shorter than 26.
+    newest = (np.asarray(ring.head)[..., None] - 1 - np.arange(min(each + each // 26 + 1, slots))) % slots
+    acted = np.take_along_axis(np.asarray(ring.end), newest, axis=2) != CLOSING
+    acted &= np.cumsum(acted, axis=2) <= each
+    seen = np.asarray(jnp.take_along_axis(ring.observation, jnp.asarray(newest)[..., None], axis=2))
     cells = width - 2
-    at = newest[..., :cells].argmax(-1) + cells * newest[..., cells].astype(int)
-    there = newest[..., :cells].any(-1)  # slots that have never been written are nowhere
-    found = np.zeros((seeds, 2 * cells), bool)
-    np.logical_or.at(found, (np.arange(seeds)[:, None], at), there)
-    return found
+    at = seen[..., :cells].argmax(-1) + cells * seen[..., cells:].sum(-1, dtype=int)
+    counts = np.zeros((seeds, LAYERS * cells), int)
+    np.add.at(counts, (np.arange(seeds)[:, None, None], at), acted)
+    return counts
+
+
+def shake(params: Params, deviation: float, step: int) -> Params:
+    """Networks [seeds, ...] with every weight times 1 and some noise, another one at each step."""
+    keys = iter(jax.random.split(jax.random.fold_in(jax.random.key(0), step), len(jax.tree.leaves(params))))
+    return jax.tree.map(lambda x: x * (1 + deviation * jax.random.normal(next(keys), x.shape)), params)
 
 
 def measure(case: Case, seeds: int = SEEDS, steps: int = STEPS, every: int = EVERY) -> Iterator[dict[str, Any]]:
-    """A row for every 10,000 steps: what has changed in them, and what was found by then."""
+    """A row for every so many steps: what has changed in them, and what was found by then."""
     began = time.perf_counter()
     settings: dict[str, Any] = {
         "env": {"treasure_reward": 0.0},
@@ -111,65 +126,55 @@ def measure(case: Case, seeds: int = SEEDS, steps: int = STEPS, every: int = EVE
         **({} if case.alpha is None else {"rule": {"alpha": case.alpha}}),
     }
     program = HeldProgram(make_config("kdt", case.agent, settings))
-    everywhere = program.agent.prepare(every_state(program))
+    block = program.config.block_steps
+    assert case.held % block == 0 and every % block == 0, (case, block)
+    everywhere = program.agent.prepare(jnp.asarray(every_state(program.observation_shape[0] - 2)))
     values = jax.jit(jax.vmap(lambda params: program.agent.q_values(params, everywhere)))
-    held, state = program.held(WINDOW), program.init()
+    advance, state = program.a_block(), program.init()
     acting = jax.tree.map(jnp.copy, program.params(state))
     favourites = np.asarray(values(acting)).argmax(-1)
-    first, seen = np.full(seeds, np.inf), np.zeros((seeds, favourites.shape[1]), bool)
-    changed: list[float] = []
-    gaps: list[float] = []
-    for step in range(0, steps, WINDOW):
-        if case.held:
-            if step % case.held == 0:
-                acting = jax.tree.map(jnp.copy, program.params(state))
-            state, episodes = held(state, acting, step)
-        else:
-            state, _, episodes = program.advance_arrays(state, step, WINDOW)
-            acting = program.params(state)
-        found = np.asarray(episodes.ended & episodes.success).any(axis=(1, 2, 3))
-        first[found] = np.minimum(first[found], step + WINDOW)
-        seen |= visited(state, WINDOW)
+    reached = np.zeros(seeds, bool)
+    sums = np.zeros(3)  # of visits, of those where the favourite has changed, and of gaps
+    for step in range(0, steps, block):
+        if step % (case.held or block) == 0:
+            own = program.params(state)  # which the next block uses up
+            acting = shake(own, case.shaken, step) if case.shaken else jax.tree.map(jnp.copy, own)
         q = np.asarray(values(acting))
+        gap = np.diff(np.sort(q, axis=-1)[..., -2:])[..., 0]
         before, favourites = favourites, q.argmax(-1)
-        changed.append(_over(seen, favourites != before))
-        gaps.append(_over(seen, np.diff(np.sort(q, axis=-1)[..., -2:])[..., 0]))
-        if (step + WINDOW) % every == 0:
-            reached = int(np.isfinite(first).sum())
-            share = wilson(reached, seeds)
+        state, episodes = advance(state, acting, step)
+        here = visits(state, block) * ~reached[:, None]  # what a seed does after it has found the treasure is left out
+        sums += here.sum(), (here * (favourites != before)).sum(), (here * gap).sum()
+        reached |= np.asarray(episodes.ended & episodes.success).any(axis=(1, 2, 3))
+        if (step + block) % every == 0:
+            found, share = int(reached.sum()), wilson(int(reached.sum()), seeds)
             yield {
                 "agent": case.agent,
                 "alpha": case.alpha,
                 "held": case.held,
+                "shaken": case.shaken,
                 "seeds": seeds,
-                "step": step + WINDOW,
-                "reached": reached,
+                "step": step + block,
+                "reached": found,
                 "low": float(share.low),
                 "high": float(share.high),
-                "changed": float(np.mean(changed)),
-                "action_gap": float(np.mean(gaps)),
-                "seen": float(seen.sum(axis=1).mean()),
+                "changed": float(sums[1] / sums[0]) if sums[0] else None,
+                "action_gap": float(sums[2] / sums[0]) if sums[0] else None,
                 "seconds": time.perf_counter() - began,
             }
-            changed, gaps = [], []
-
-
-def _over(seen: Any, values: Any) -> float:
-    """The mean over the states that a seed has been in, and over seeds."""
-    return float(((seen * values).sum(axis=1) / seen.sum(axis=1)).mean())
+            sums[:] = 0
 
 
 def by_case(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, float]]]:
-    """Of each case: its agent, what tells it from the agent's other ones, its last row, and its means.
-
-    The first row is left out of the means: learning begins in it.
-    """
-    for agent, alpha, held in dict.fromkeys((row["agent"], row["alpha"], row["held"]) for row in rows):
-        own = [row for row in rows if (row["agent"], row["alpha"], row["held"]) == (agent, alpha, held)]
+    """Of each case: its agent, what tells it from the agent's other ones, its last row, and its means when settled."""
+    names = ("agent", "alpha", "held", "shaken")
+    for agent, alpha, held, shaken in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
+        own = [row for row in rows if tuple(row[name] for name in names) == (agent, alpha, held, shaken)]
         own.sort(key=lambda row: row["step"])
         weights = {row["alpha"] for row in rows if row["agent"] == agent}
-        label = f"{held:,}" if held else f"{alpha:g}" if len(weights) > 1 else ""
-        means = {name: float(np.mean([row[name] for row in own[1:] or own])) for name in ("changed", "action_gap")}
+        label = f"{held:,}" if held else f"{shaken:g}" if shaken else f"{alpha:g}" if len(weights) > 1 else ""
+        settled = [row for row in own if row["step"] > SETTLED and row["changed"] is not None]
+        means = {name: float(np.mean([row[name] for row in settled])) for name in ("changed", "action_gap")}
         yield agent, label, own[-1], means
 
 
@@ -182,17 +187,17 @@ def collect(to: Path) -> str:
             rows += found
             print(f"{number} of {len(CASES)}: {CASES[number - 1]}", file=sys.stderr, flush=True)
     about = {
-        "study": "How often favourite actions change before the first reward",
+        "study": "How often favourite actions change before the treasure is found",
         "command": f"python -m evidence favourites {to}",
         "hardware": f"{source['hardware']['cpu']}, {source['hardware']['cores']} cores, a case on each",
         "versions": source["versions"],
         "commit": source["commit"],
-        "held": "steps for which it acts with the same network; 0: as in training, 200 (a block)",
+        "held": "steps for which it acts with the same network; 0: as in training, a block of 200",
+        "shaken": "standard deviation of what each weight of the network that acts is multiplied by, anew each block",
         "reached": "seeds that have reached the treasure by this step; low and high: 95 % Wilson interval of the share",
-        "changed": f"share of states seen so far whose favourite action is another than {WINDOW:,} steps before, of the"
-        f" network that acts; mean over the last {EVERY:,} steps and all seeds",
-        "action_gap": "of the same network in the same states",
-        "seen": "states (a cell, without the key or with it) that a seed has been in by this step",
+        "changed": "share of steps in states whose favourite action is another than in the 200 steps before, of the"
+        f" network that acts; over the last {EVERY:,} steps of all seeds that have not reached the treasure",
+        "action_gap": "of the same network in the same steps",
         "seconds": "from the beginning of the case, all seeds together",
     }
     tables.write(to, about, rows)
