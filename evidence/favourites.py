@@ -181,11 +181,6 @@ def by_case(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str
 def collect(to: Path) -> str:
     """Measures all cases, one for each core at a time, and writes them."""
     source = provenance()
-    with multiprocessing.get_context("spawn").Pool(cores(), maxtasksperchild=1) as pool:
-        rows: list[dict[str, Any]] = []
-        for number, found in enumerate(pool.imap(_rows, CASES, chunksize=1), 1):
-            rows += found
-            print(f"{number} of {len(CASES)}: {CASES[number - 1]}", file=sys.stderr, flush=True)
     about = {
         "study": "How often favourite actions change before the treasure is found",
         "command": f"python -m evidence favourites {to}",
@@ -200,7 +195,12 @@ def collect(to: Path) -> str:
         "action_gap": "of the same network in the same steps",
         "seconds": "from the beginning of the case, all seeds together",
     }
-    tables.write(to, about, rows)
+    with multiprocessing.get_context("spawn").Pool(cores(), maxtasksperchild=1) as pool:
+        rows: list[dict[str, Any]] = []
+        for number, found in enumerate(pool.imap(_rows, CASES, chunksize=1), 1):
+            rows += found
+            tables.write(to, about, rows)  # after each case: a kill loses no more than those that are at work
+            print(f"{number} of {len(CASES)}: {CASES[number - 1]}", file=sys.stderr, flush=True)
     return f"{to}: {len(CASES)} cases of {SEEDS} seeds."
 
 

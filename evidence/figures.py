@@ -108,31 +108,29 @@ def _no_reward(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 def _favourites(rows: Rows) -> Iterable[tuple[str, Figure]]:
     """What was found in the end, by how often favourites changed and by the gap: a point for each case."""
-    titles = {"changed": "favourites that change in 1,000 steps", "action_gap": "action gap"}
+    titles = {"changed": "steps where the favourite has changed", "action_gap": "action gap"}
     figure, panels = _panels(
-        1, 2, f"mean over {_seeds(rows)} seeds, nothing pays", "seeds that reach the treasure", False
+        1, 2, f"means of {_seeds(rows)} seeds, nothing pays", "share that finds the treasure", False
     )
-    figure.set_size_inches(7.6, 3.4)
+    figure.set_size_inches(7.6, 3.6)
     for axes, (column, title) in zip(panels[0], titles.items(), strict=True):
         axes.set_title(title, fontsize=9)
         for agent, label, last, means in by_case(rows):
-            held, colour, share = last["held"] > 0, COLOURS.get(agent, OTHER), last["reached"] / last["seeds"]
+            colour, share = COLOURS.get(agent, OTHER), last["reached"] / last["seeds"]
+            kind, sign, below = "", "o", False
+            if last["held"]:
+                kind, sign, below = ", held for so many steps", "s", True
+            elif last["shaken"]:
+                kind, sign, below = ", shaken so much", "^", True
             axes.vlines(means[column], last["low"], last["high"], colors=colour, alpha=0.4)
-            axes.plot(
-                means[column],
-                share,
-                "s" if held else "o",
-                ms=5,
-                color=colour,
-                mfc="white" if held else colour,
-                label=f"{agent}, held for so many steps" if held else agent,
-            )
-            beside, align = ((-5, -8), "right") if held else ((5, 4), "left")
-            axes.annotate(label, (means[column], share), beside, textcoords="offset points", fontsize=7, ha=align)
+            style = {"ms": 5, "color": colour, "mfc": "white" if kind else colour, "label": agent + kind}
+            axes.plot(means[column], share, sign, **style)
+            place = {"xytext": (-5, -9), "ha": "right"} if below else {"xytext": (5, 4), "ha": "left"}
+            axes.annotate(label, (means[column], share), textcoords="offset points", fontsize=7, **place)
         axes.set_ylim(-0.06, 1)
         axes.margins(x=0.15)
     panels[0][1].set_xscale("log")
-    panels[0][1].set_xticks(ticks := [0.01, 0.02, 0.05], [f"{tick:g}" for tick in ticks])
+    panels[0][1].set_xticks(ticks := [0.005, 0.01, 0.02, 0.05], [f"{tick:g}" for tick in ticks])
     panels[0][1].minorticks_off()
     _agents_legend(figure, panels, 3)
     yield "kdt_favourites", figure
