@@ -4,9 +4,9 @@
 
 Key-Door-Treasure as in the study evidence/no-reward, with an instrument that runs do not have: whenever the network
 that acts is renewed, after every block of steps, it looks at whether favourite actions have changed in the states that
-are visited next. Rules and their weights differ in that, but also in other things. So there are runs that differ in
-nothing else. DQN is held: it acts with a copy of its network that is renewed only now and then. And AL is shaken: it
-acts with a copy whose weights are disturbed, each time anew. Both learn from what they see by their own rule, as ever.
+are visited next. Rules and their weights differ in that, but also in other things. So there are runs in which nothing
+else was meddled with. DQN is held: it acts with a copy of its network that is renewed only now and then. And AL is
+shaken: it acts with a copy whose weights are disturbed, each time anew. Both learn from what they see as ever.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,14 +27,17 @@ import numpy as np
 from evidence import tables
 from sail.agents.base import Params
 from sail.analysis.statistics import wilson
-from sail.config import make_config
+from sail.config import Config
 from sail.machine import cores
 from sail.replay.ring import CLOSING
+from sail.studies.cells import expand
+from sail.studies.definition import read_definition
+from sail.studies.library import find
 from sail.training.on_device import Episodes, OnDeviceProgram, SeedState
 from sail.training.provenance import provenance
 from sail.training.seeds import map_seeds
 
-STEPS, EVERY, SEEDS = 100_000, 10_000, 100
+STUDY, EVERY = "evidence/no-reward", 10_000
 SETTLED = 20_000
 """Steps after which every case has learned something and acts on it: what is before does not count in its means."""
 LAYERS = 3
@@ -114,28 +119,29 @@ def shake(params: Params, deviation: float, step: int) -> Params:
     return jax.tree.map(lambda x: x * (1 + deviation * jax.random.normal(next(keys), x.shape)), params)
 
 
-def measure(case: Case, seeds: int = SEEDS, steps: int = STEPS, every: int = EVERY) -> Iterator[dict[str, Any]]:
+def config_of(case: Case, every: int = EVERY, **smaller: int) -> Config:
+    """The study's own settings, but for what makes the case; `smaller` may have `seeds` and `steps`."""
+    name, marked = find(STUDY)
+    cell = next(cell for cell in expand(read_definition(marked, name), marked) if cell.agent == case.agent)
+    weight = {} if case.alpha is None else {"rule.alpha": case.alpha}
+    settings = cell.settings | {"evaluation.period": every} | weight | smaller
+    return replace(cell, settings=settings).config()
+
+
+def measure(case: Case, every: int = EVERY, **smaller: int) -> Iterator[dict[str, Any]]:
     """A row for every so many steps: what has changed in them, and what was found by then."""
     began = time.perf_counter()
-    settings: dict[str, Any] = {
-        "env": {"treasure_reward": 0.0},
-        "exploration": {"start": 0.1, "end": 0.1},
-        "evaluation": {"period": every},
-        "seeds": seeds,
-        "steps": steps,
-        **({} if case.alpha is None else {"rule": {"alpha": case.alpha}}),
-    }
-    program = HeldProgram(make_config("kdt", case.agent, settings))
+    program = HeldProgram(config_of(case, every, **smaller))
+    seeds = program.config.seeds
     block = program.config.block_steps
     assert case.held % block == 0 and every % block == 0, (case, block)
     everywhere = program.agent.prepare(jnp.asarray(every_state(program.observation_shape[0] - 2)))
     values = jax.jit(jax.vmap(lambda params: program.agent.q_values(params, everywhere)))
     advance, state = program.a_block(), program.init()
-    acting = jax.tree.map(jnp.copy, program.params(state))
-    favourites = np.asarray(values(acting)).argmax(-1)
+    favourites = np.asarray(values(program.params(state))).argmax(-1)
     reached = np.zeros(seeds, bool)
     sums = np.zeros(3)  # of visits, of those where the favourite has changed, and of gaps
-    for step in range(0, steps, block):
+    for step in range(0, program.config.steps, block):
         if step % (case.held or block) == 0:
             own = program.params(state)  # which the next block uses up
             acting = shake(own, case.shaken, step) if case.shaken else jax.tree.map(jnp.copy, own)
@@ -147,12 +153,10 @@ def measure(case: Case, seeds: int = SEEDS, steps: int = STEPS, every: int = EVE
         sums += here.sum(), (here * (favourites != before)).sum(), (here * gap).sum()
         reached |= np.asarray(episodes.ended & episodes.success).any(axis=(1, 2, 3))
         if (step + block) % every == 0:
-            found, share = int(reached.sum()), wilson(int(reached.sum()), seeds)
+            found = int(reached.sum())
+            share = wilson(found, seeds)
             yield {
-                "agent": case.agent,
-                "alpha": case.alpha,
-                "held": case.held,
-                "shaken": case.shaken,
+                **case._asdict(),
                 "seeds": seeds,
                 "step": step + block,
                 "reached": found,
@@ -167,15 +171,15 @@ def measure(case: Case, seeds: int = SEEDS, steps: int = STEPS, every: int = EVE
 
 def by_case(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str, dict[str, Any], dict[str, float]]]:
     """Of each case: its agent, what tells it from the agent's other ones, its last row, and its means when settled."""
-    names = ("agent", "alpha", "held", "shaken")
-    for agent, alpha, held, shaken in dict.fromkeys(tuple(row[name] for name in names) for row in rows):
-        own = [row for row in rows if tuple(row[name] for name in names) == (agent, alpha, held, shaken)]
-        own.sort(key=lambda row: row["step"])
-        weights = {row["alpha"] for row in rows if row["agent"] == agent}
-        label = f"{held:,}" if held else f"{shaken:g}" if shaken else f"{alpha:g}" if len(weights) > 1 else ""
+    cases: dict[Case, list[dict[str, Any]]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: row["step"]):
+        cases[Case(*(row[name] for name in Case._fields))].append(row)
+    for case, own in cases.items():
+        has_weights = len({other.alpha for other in cases if other.agent == case.agent}) > 1
+        label = f"{case.held:,}" if case.held else f"{case.shaken or case.alpha:g}" if has_weights else ""
         settled = [row for row in own if row["step"] > SETTLED and row["changed"] is not None]
         means = {name: float(np.mean([row[name] for row in settled])) for name in ("changed", "action_gap")}
-        yield agent, label, own[-1], means
+        yield case.agent, label, own[-1], means
 
 
 def collect(to: Path) -> str:
@@ -201,7 +205,7 @@ def collect(to: Path) -> str:
             rows += found
             tables.write(to, about, rows)  # after each case: a kill loses no more than those that are at work
             print(f"{number} of {len(CASES)}: {CASES[number - 1]}", file=sys.stderr, flush=True)
-    return f"{to}: {len(CASES)} cases of {SEEDS} seeds."
+    return f"{to}: {len(CASES)} cases of {rows[-1]['seeds']} seeds."
 
 
 def _rows(case: Case) -> list[dict[str, Any]]:

@@ -117,15 +117,15 @@ def _favourites(rows: Rows) -> Iterable[tuple[str, Figure]]:
         axes.set_title(title, fontsize=9)
         for agent, label, last, means in by_case(rows):
             colour, share = COLOURS.get(agent, OTHER), last["reached"] / last["seeds"]
-            kind, sign, below = "", "o", False
+            kind, sign = "", "o"
             if last["held"]:
-                kind, sign, below = ", held for so many steps", "s", True
+                kind, sign = ", held for so many steps", "s"
             elif last["shaken"]:
-                kind, sign, below = ", shaken so much", "^", True
+                kind, sign = ", shaken so much", "^"
             axes.vlines(means[column], last["low"], last["high"], colors=colour, alpha=0.4)
             style = {"ms": 5, "color": colour, "mfc": "white" if kind else colour, "label": agent + kind}
             axes.plot(means[column], share, sign, **style)
-            place = {"xytext": (-5, -9), "ha": "right"} if below else {"xytext": (5, 4), "ha": "left"}
+            place = {"xytext": (-5, -9), "ha": "right"} if kind else {"xytext": (5, 4), "ha": "left"}
             axes.annotate(label, (means[column], share), textcoords="offset points", fontsize=7, **place)
         axes.set_ylim(-0.06, 1)
         axes.margins(x=0.15)

@@ -132,6 +132,30 @@ def test_favourites_change_when_they_are_renewed() -> None:
     assert usual[1] > 0.0
 
 
+def test_what_is_done_after_the_find_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody learns, all states are visited alike, and both seeds find the treasure between 1,000 and 2,000 steps."""
+
+    def a_block(program: HeldProgram) -> Any:
+        def advance(state: Any, acting: Any, step: int) -> Any:
+            found = np.full((2, 1, 1, 1), step >= 1_000)
+            return state, SimpleNamespace(ended=found, success=found)
+
+        return advance
+
+    monkeypatch.setattr(HeldProgram, "a_block", a_block)
+    monkeypatch.setattr(favourites, "visits", lambda state, block: np.ones((2, favourites.LAYERS * 103), int))
+    rows = list(favourites.measure(Case("dqn"), every=1_000, seeds=2, steps=3_000))
+    program = HeldProgram(favourites.config_of(Case("dqn"), seeds=2))
+    everywhere = program.agent.prepare(jnp.asarray(favourites.every_state(103)))
+    q = np.asarray(jax.vmap(lambda own: program.agent.q_values(own, everywhere))(program.params(program.init())))
+    best = q.max(-1, keepdims=True)
+    second = np.where(q == best, -np.inf, q).max(-1)
+    assert [row["reached"] for row in rows] == [0, 2, 2]
+    assert [row["changed"] for row in rows] == [0.0, 0.0, None]
+    assert rows[0]["action_gap"] == rows[1]["action_gap"] == pytest.approx((best[..., 0] - second).mean(), rel=1e-5)
+    assert rows[2]["action_gap"] is None
+
+
 def test_cases_are_summed_up_and_drawn(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
         {"agent": agent, "alpha": alpha, "held": held, "shaken": shaken, "seeds": 4, "step": step, "reached": 1}
