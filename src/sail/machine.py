@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 MANY_CORES = 8
 """From so many cores on, a machine is taken for one that is there for training, with a GPU."""
 CORES_OF_THE_LOOP = 2
 """That emulators leave to a run that they give way to."""
-
-_TASKS = Path("/proc/self/task")
-_sched_getcpu: Any = getattr(ctypes.CDLL(None), "sched_getcpu", None) if os.name == "posix" else None
 
 
 def cores() -> int:
@@ -38,28 +33,10 @@ def cores_to_share() -> list[int] | None:
     return given[: max(len(given) - CORES_OF_THE_LOOP * runs, 1)]
 
 
-def current_core() -> int | None:
-    """Where this thread is, if the system tells."""
-    number = -1 if _sched_getcpu is None else int(_sched_getcpu())
-    return number if number >= 0 else None
-
-
-def hold_to(places: list[int], thread: int = 0) -> None:
-    """Has a thread run on these cores only: this one, or one by its number. Not if they have been taken away since."""
+def hold_to(places: list[int]) -> None:
+    """Has this thread run on these cores only. Not if they have been taken away since."""
     with contextlib.suppress(OSError):
-        os.sched_setaffinity(thread, places)
-
-
-def and_its_threads(make: Callable[[], Any]) -> tuple[Any, list[int]]:
-    """What `make` gives, and the numbers of the threads that it has started, where the system tells."""
-    before = _threads()
-    made = make()
-    return made, sorted(_threads() - before)
-
-
-def _threads() -> set[int]:
-    """Those of this process."""
-    return {int(number) for number in os.listdir(_TASKS)} if _TASKS.is_dir() else set()
+        os.sched_setaffinity(0, places)
 
 
 def in_idle_class(make: Callable[[], Any]) -> Any:

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import json
 import os
 import signal
 import subprocess
@@ -21,10 +20,10 @@ from hypothesis import strategies as st
 import sail
 from sail.envs import make_pools
 from sail.envs.atari_settings import AtariSettings
-from sail.envs.crew import Crew, _environment, _has_something, _shares
-from sail.envs.worker import STEP, groups
+from sail.envs.crew import Crew, _environment, _has_something, shares
+from sail.envs.worker import STEP
 from sail.errors import BadInputError, TrainingError
-from sail.machine import cores_to_share, current_core
+from sail.machine import cores_to_share
 from sail.training.emulators import CrewEmulators, Pools
 from sail.training.run_folder import RunFolder
 
@@ -323,33 +322,8 @@ def test_emulators_that_give_way_leave_two_cores_alone(make_crew, give_way: bool
     assert sorted(set().union(*used)) == expected
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about threads")
-def test_an_emulator_is_where_the_thread_is_that_plays_it(make_crew, monkeypatch: Any) -> None:
-    """Which itself is wherever the system likes it."""
-    given = sorted(os.sched_getaffinity(0))
-    if len(given) < 2:
-        pytest.skip("on one core everything is held to it")
-    monkeypatch.setattr("sail.envs.crew.cores", lambda: len(given) + 2)  # so that all that are there are shared
-    monkeypatch.setattr("sail.envs.crew.cores_to_share", lambda: given)
-    crew = make_crew(replace(PONG, processes=1, give_way=True), num_pools=3, num_envs=2 * len(given))
-    for pool in crew.pools:
-        pool.reset(0)
-        pool.recv()
-    process = crew._processes[0].pid
-    held = [os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{process}/task")]
-    assert sum(len(one) == 1 for one in held) == 3 * len(given)  # each thread has a group of two games in every pool
-    assert sum(one == set(given) for one in held) == len(held) - 3 * len(given) > len(given)  # who plays, and the first
-
-
-def test_a_core_that_the_system_does_not_tell(monkeypatch: Any) -> None:
-    monkeypatch.setattr("sail.machine._sched_getcpu", lambda: -1)
-    assert current_core() is None
-    monkeypatch.setattr("sail.machine._sched_getcpu", None)
-    assert current_core() is None
-
-
 def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> None:
-    crew = make_crew(replace(PONG, processes=1, threads=1), num_pools=3, num_envs=12)
+    crew = make_crew(replace(PONG, processes=1), num_pools=3, num_envs=12)
     for pool in crew.pools:
         pool.reset(0)
     for pool in crew.pools:
@@ -365,33 +339,29 @@ def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> N
 
 
 @pytest.mark.parametrize(
-    ("games", "threads", "sizes"),
-    [(23, 4, [5, 6, 6, 6]), (8, 3, [2, 3, 3]), (37, 4, [7, 7, 8, 7, 8]), (2, 4, [1, 1]), (1, 1, [1])],
-)
-def test_games_in_groups(games: int, threads: int, sizes: list[int]) -> None:
-    table = {"action": np.arange(games), "reward": np.arange(games) + 0.5}
-    found = groups(table, PONG, (84, 84), threads)
-    assert [len(group._table["action"]) for group in found] == sizes
-    for name, column in table.items():
-        np.testing.assert_array_equal(np.concatenate([group._table[name] for group in found]), column)
-
-
-# Of 16 cores two are left alone. Games are shared out as threads are, and every process has one.
-@pytest.mark.parametrize(
-    ("processes", "threads", "games", "expected"),
+    ("processes", "num_pools", "num_envs", "expected"),
     [
-        (4, 0, 80, [(3, 0, 17), (4, 17, 40), (3, 40, 57), (4, 57, 80)]),
-        (2, 0, 40, [(7, 0, 20), (7, 20, 40)]),
-        (3, 4, 3, [(1, 0, 1), (1, 1, 2), (2, 2, 3)]),
-        (4, 2, 4, [(1, 0, 1), (1, 1, 2), (1, 2, 3), (1, 3, 4)]),
+        (2, 2, 3, [[(1, 3), (0, 1)], [(0, 1), (1, 3)]]),  # three games each, and not four and two
+        (3, 1, 2, [[(0, 1)], [(1, 2)]]),
+        (5, 2, 2, [[(0, 1), (0, 0)], [(1, 2), (1, 1)], [(0, 0), (0, 1)], [(1, 1), (1, 2)]]),
     ],
 )
-def test_shares(
-    monkeypatch: Any, processes: int, threads: int, games: int, expected: list[tuple[int, int, int]]
+def test_shares(processes: int, num_pools: int, num_envs: int, expected: list[list[tuple[int, int]]]) -> None:
+    found = shares(processes, num_pools, num_envs)
+    assert [sorted(map(str, own)) for own in found] == [sorted(map(str, own)) for own in expected]
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 100))
+def test_every_game_has_one_process_and_no_process_has_two_more_than_another(
+    processes: int, num_pools: int, num_envs: int
 ) -> None:
-    monkeypatch.setattr("sail.envs.crew.cores", lambda: 16)
-    shares = _shares(AtariSettings(name="atari:Pong", give_way=True, threads=threads), processes, games)
-    assert [(share["threads"], *share["part"]) for share in shares] == expected
+    found = shares(processes, num_pools, num_envs)
+    assert len(found) == min(processes, num_pools * num_envs)
+    for pool in range(num_pools):
+        games = [game for own in found for game in range(*own[pool])]
+        assert sorted(games) == list(range(num_envs))
+    totals = [sum(end - begin for begin, end in own) for own in found]
+    assert min(totals) >= 1 and max(totals) - min(totals) <= 1
 
 
 @pytest.mark.parametrize(
@@ -406,31 +376,12 @@ def test_two_cores_are_left_to_each_run(monkeypatch: Any, given: int, wanted: st
     assert cores_to_share() == list(range(shared))
 
 
-@given(st.integers(1, 64), st.integers(1, 24), st.integers(0, 80), st.integers(0, 100), st.booleans())
-def test_every_process_has_a_game_and_a_thread(cores: int, processes: int, threads: int, more: int, way: bool) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("sail.envs.crew.cores", lambda: cores)
-        settings = AtariSettings(name="atari:Pong", give_way=way, threads=threads)
-        shares = _shares(settings, processes, processes + more)
-    ends = [end for share in shares for end in share["part"]]
-    assert ends[0] == 0 and ends[-1] == processes + more and ends[1:-1:2] == ends[2::2]
-    games = [end - begin for begin, end in (share["part"] for share in shares)]
-    assert min(games) >= 1 and min(share["threads"] for share in shares) >= 1
-    assert sum(share["threads"] for share in shares) == max(threads or (max(cores - 2, 1) if way else cores), processes)
-
-
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")
 def test_memory_of_all_processes(make_crew) -> None:
     crew = make_crew()
     crew.pools[0].reset(0)
     crew.pools[0].recv()
     assert 2 * 20e6 < crew.peak_memory() < 2 * 200e6  # numpy and the emulator, without jax
-
-
-def test_threads_are_shared_out_over_the_processes(make_crew) -> None:
-    crew = make_crew(replace(PONG, processes=2, threads=3), num_envs=4)
-    told = [json.loads(process.args[-1]) for process in crew._processes]
-    assert [(one["part"], one["threads"]) for one in told] == [([0, 1], 1), ([1, 4], 2)]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="asks the system about processes")

@@ -129,6 +129,41 @@ def test_whole_screens_made_small_are_the_small_ones(game: str) -> None:
                 crew.close()
 
 
+# Ends of all kinds, at any of a step's four frames: games that are lost, lives, time limits.
+@pytest.mark.parametrize(
+    ("game", "changes", "ends"),
+    [
+        ("Breakout", {"life_loss_ends": True}, 20),
+        ("Breakout", {"time_limit": 37, "sticky": 0.0}, 20),
+        ("Freeway", {"actions": "full", "time_limit": 50}, 10),
+        ("Breakout", {}, 4),
+    ],
+)
+def test_processes_play_whole_screens_bit_for_bit_as_the_emulators_threads(game: str, changes: Any, ends: int) -> None:
+    plain = AtariSettings(name=f"atari:{game}", **{"processes": 0, "give_way": False, **changes})
+    ((threads,), _), ((processes,), crew) = (
+        make_pools(replace(plain, processes=number), 1, 4, whole_screens=True) for number in (0, 2)
+    )
+    assert crew is not None
+    try:
+        rng, seen, over = np.random.default_rng(0), set(), 0
+        for pool in (threads, processes):
+            pool.reset(5)
+        for _ in range(500):
+            expected, found = threads.recv(), processes.recv()
+            for name in set(found._fields) - {"closing"}:
+                np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+            seen.add(found.observation.tobytes())
+            over += int((found.terminated | found.truncated).sum())
+            actions = rng.integers(threads.num_actions, size=4)
+            for pool in (threads, processes):
+                pool.send(actions)
+        assert len(seen) > 400 and over >= ends
+    finally:
+        threads.close()
+        crew.close()
+
+
 def config(**changes: Any) -> Any:
     tree: dict[str, Any] = {
         "env": {"time_limit": 30, "give_way": False, "processes": 0},
@@ -143,12 +178,19 @@ def config(**changes: Any) -> Any:
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_training_is_the_same_whoever_plays_and_makes_screens_small(seeds: int, monkeypatch: Any) -> None:
-    send = CrewPool.send
+    send, recv = CrewPool.send, CrewPool.recv
+    given: dict[CrewPool, Any] = {}
+
+    def remembering(self: CrewPool, *arguments: Any) -> Any:
+        rows = recv(self, *arguments)
+        given[self] = rows.observation.copy()  # the games need theirs
+        return rows._replace(observation=given[self])
 
     def overwriting(self: CrewPool, actions: Any) -> None:
-        self._table["observation"][:] = 255  # as games do from here on: it must have been read
+        given[self][:] = 255  # as games do from here on: it must have been read
         send(self, actions)
 
+    monkeypatch.setattr(CrewPool, "recv", remembering)
     monkeypatch.setattr(CrewPool, "send", overwriting)
     learned = []
     for env in ({"resize": "emulator"}, {"resize": "emulator", "processes": 2}, {"resize": "device", "processes": 2}):

@@ -12,7 +12,7 @@ from pydantic import Field
 from sail.envs.settings import Int, Probability, settings
 from sail.errors import BadInputError, unknown_name
 from sail.games import GAMES
-from sail.machine import MANY_CORES, cores
+from sail.machine import CORES_OF_THE_LOOP, MANY_CORES, cores
 
 FRAME_SKIP = 4
 
@@ -41,13 +41,12 @@ class AtariSettings:
     """Who makes the screens small, with the same bits: the emulators or the device. auto: the device if it is a GPU
     that holds the replay ring and if checkpoints do not keep that ring, else the emulators."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
-    """Emulator threads: of each pool, or of all processes together where games have some; 0 for as many as there are
-    cores for them."""
+    """Emulator threads of each pool, where games have no processes of their own; 0 for as many as there are cores."""
     processes: Annotated[Int, Field(ge=0, le=1024)] = (
-        cores() // 4 if cores() >= MANY_CORES and os.name == "posix" else 0
+        cores() - CORES_OF_THE_LOOP if cores() >= MANY_CORES and os.name == "posix" else 0
     )
-    """Processes that the games of all pools are spread over; 0 to keep them in this process. By default as many
-    as a quarter of the cores, on 8 cores and more."""
+    """Processes that the games of all pools are spread over; 0 to keep them in this process. By default one for each
+    core but two, on 8 cores and more."""
     give_way: bool = cores() >= MANY_CORES
     """Emulators do not keep the learner waiting for a core: their processes leave two cores alone; threads of this
     process leave a core at once to whatever else wants it (Linux's idle class), so that beside other work on the same

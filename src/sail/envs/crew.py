@@ -2,8 +2,8 @@
 
 Threads of one process share its interpreter's lock with the loop that feeds the device, and the emulator starts its
 games one after the other under that lock, a tenth of a second each. A crew has none of that. Every process of it plays
-some games of every pool, in as many threads as there are cores for them, which take whatever waits: so all cores work
-on the pool that is due, and a slow core does less. The games are the same, bit for bit.
+some games of every pool, one after the other, and there is one for each core: so all cores work on the pool that is
+due. The games are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
-from sail.machine import CORES_OF_THE_LOOP, cores, cores_to_share
+from sail.machine import cores_to_share
 
 PATIENCE_SECONDS = 2.0
 """How long a process may take to end before it is killed."""
@@ -49,20 +49,19 @@ class Crew:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._orders: list[FileIO] = []  # [process]
         self._answers: list[list[FileIO]] = []  # [process][pool]
-        number = min(settings.processes, num_envs)
+        parts = shares(settings.processes, num_pools, num_envs)
         places = cores_to_share() if settings.give_way else None
-        shares = _shares(settings, number, num_envs)
         each = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
         one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
         one.close()
         sizes = [num_envs] * num_pools
         try:
-            _allow_files(number * (num_pools + 1))
+            _allow_files(len(parts) * (num_pools + 1))
             with _unnamed_file() as memory:
                 memory.truncate(bytes_of_tables(sizes, screen))
                 shared = tables(sizes, screen, mmap.mmap(memory.fileno(), 0))
-                for share in shares:
-                    told = {"settings": each, "cores": places, "sizes": sizes, "screen": screen, **share}
+                for own in parts:
+                    told = {"settings": each, "cores": places, "sizes": sizes, "screen": screen, "parts": own}
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()
@@ -214,16 +213,21 @@ class CrewPool:
         """Nothing: the processes are the crew's."""
 
 
-def _shares(settings: AtariSettings, processes: int, num_envs: int) -> list[dict[str, Any]]:
-    """What each process has: threads, and games of every pool, as many for each thread as for any other."""
-    free = max(cores() - CORES_OF_THE_LOOP, 1) if settings.give_way else cores()
-    total = max(settings.threads or free, processes)
-    ends = [total * i // processes for i in range(processes + 1)]
-    bounds = [i + (num_envs - processes) * end // total for i, end in enumerate(ends)]  # a game for each process first
-    return [
-        {"threads": end - begin, "part": part}
-        for (begin, end), part in zip(pairwise(ends), pairwise(bounds), strict=True)
-    ]
+def shares(processes: int, num_pools: int, num_envs: int) -> list[list[tuple[int, int]]]:
+    """Which games of each pool each process has, first and last but one: no process has two more than another.
+
+    Where games do not come out even, those that have one more of a pool have one less of another.
+    """
+    number = min(processes, num_pools * num_envs)
+    bounds = [list(pairwise(num_envs * i // number for i in range(number + 1))) for _ in range(num_pools)]
+    dealt: list[list[tuple[int, int]]] = [[] for _ in range(number)]
+    for parts in bounds:
+        # Whoever has the fewest games so far takes the largest part.
+        poorest = sorted(range(number), key=lambda i: sum(end - begin for begin, end in dealt[i]))
+        largest = sorted(parts, key=lambda part: part[0] - part[1])
+        for i, part in zip(poorest, largest, strict=True):
+            dealt[i].append(part)
+    return dealt
 
 
 def _unnamed_file() -> Any:

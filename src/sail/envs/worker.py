@@ -3,10 +3,8 @@
 It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
 crew be gone, even by kill -9, its pipe is closed and this process ends. Other signals it does not get.
 
-Games are played in groups of a few, a group by one thread at a time, in the order in which their pools were told to: so
-the pool that is due first is done first, and no thread waits while this process has a game to play. A group's emulator
-is a thread of its own, and is held to the core of whoever plays it, who does nothing meanwhile: two such threads and
-their emulators then keep 1.75 of 2 cores busy, and left to the system 1.5.
+Pools are played one after the other, in the order in which they were told to: so the pool that is due first is done
+first.
 """
 
 from __future__ import annotations
@@ -18,19 +16,16 @@ import mmap
 import os
 import struct
 import sys
-import threading
 import traceback
 from collections.abc import Sequence
-from functools import partial
-from itertools import pairwise
-from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from sail.envs.atari import AtariEnv
+from sail.envs.atari import SCREEN, AtariEnv
+from sail.envs.atari_games import AtariGames
 from sail.envs.atari_settings import AtariSettings
-from sail.machine import and_its_threads, current_core, hold_to
+from sail.machine import hold_to
 
 COLUMNS: dict[str, Any] = {
     "observation": np.uint8,  # of every pixel; the others have one number a game
@@ -44,8 +39,6 @@ RESET, STEP = b"r", b"s"
 ORDER = struct.Struct("<cI")
 """What is to be done with which pool, in one pipe for all of them."""
 DONE, FAILED = b".", b"!"
-MOST_GAMES = 8
-"""Of a group. To hand one to a thread takes 0.1 ms, as long as a fifth of a game's step."""
 
 Table = dict[str, Any]
 
@@ -78,105 +71,67 @@ def _padded(length: int) -> int:
     return -(-length // 64) * 64
 
 
-_starting = threading.Lock()
-"""Games are started one group after the other, so that it is known which threads are whose."""
+class Games(Protocol):
+    """Whatever plays the games of a table."""
+
+    def reset(self) -> None:
+        """Begins an episode everywhere, with the seeds of the table."""
+        ...
+
+    def step(self) -> None:
+        """A step everywhere, with the actions of the table."""
+        ...
 
 
-class Group:
-    """Some games of a pool, for one thread at a time. The table has the rows of these games."""
+class SmallScreens:
+    """Games of the emulator's vector environment, which makes screens small, in one thread of its own."""
 
-    def __init__(self, settings: AtariSettings, screen: tuple[int, int], table: Table) -> None:
-        self._settings, self._screen, self._table = settings, screen, table
-        self._env: AtariEnv | None = None
-        self._threads: list[int] = []
-        self._core: int | None = None
+    def __init__(self, settings: AtariSettings, table: Table, screen: tuple[int, int]) -> None:
+        self._env, self._table = AtariEnv(settings, len(table["action"]), screen), table
 
-    def play(self, order: bytes) -> None:
-        """What the order says; the rows are in the table afterwards. The first one starts the games."""
-        table = self._table
-        if self._env is None:
-            with _starting:
-                start = partial(AtariEnv, self._settings, len(table["action"]), self._screen)
-                self._env, self._threads = and_its_threads(start)
-        core = current_core()
-        if core is not None and core != self._core:
-            for thread in self._threads:
-                hold_to([core], thread)
-            self._core = core
-        if order == RESET:
-            self._env.reset_each(table["seed"])
-        else:
-            self._env.send(table["action"])
+    def reset(self) -> None:
+        """Begins an episode everywhere, with the seeds of the table."""
+        self._env.reset_each(self._table["seed"])
+        self._write()
+
+    def step(self) -> None:
+        """A step everywhere, with the actions of the table."""
+        self._env.send(self._table["action"])
+        self._write()
+
+    def _write(self) -> None:
         rows = self._env.recv()
         for name in ANSWERS:
-            table[name][:] = getattr(rows, name)
+            self._table[name][:] = getattr(rows, name)
 
 
-class Part:
-    """What this process plays of a pool."""
-
-    def __init__(self, groups: list[Group], done: int) -> None:
-        self.groups = groups
-        self._done, self._left, self._lock = done, 0, threading.Lock()
-
-    def begin(self) -> None:
-        """All groups are told to play."""
-        self._left = len(self.groups)
-
-    def one_is_done(self) -> None:
-        """A group has played; the crew is told after the last of them."""
-        with self._lock:
-            self._left -= 1
-            left = self._left
-        if left == 0:
-            os.write(self._done, DONE)
-
-
-def groups(table: Table, settings: AtariSettings, screen: tuple[int, int], threads: int) -> list[Group]:
-    """The games of a table in groups that are as equal as can be: one for each thread, or more where they are many."""
-    games = len(table["action"])
-    number = min(max(threads, -(-games // MOST_GAMES)), games)
-    bounds = [games * i // number for i in range(number + 1)]
-    return [
-        Group(settings, screen, {name: column[begin:end] for name, column in table.items()})
-        for begin, end in pairwise(bounds)
-    ]
+def games(settings: AtariSettings, table: Table, screen: tuple[int, int]) -> Games:
+    """Those of a table, played in the fastest way there is for them."""
+    if screen == (SCREEN, SCREEN) or settings.noop_max:
+        return SmallScreens(settings, table, screen)
+    return AtariGames(settings, table)
 
 
 def main() -> None:
-    """What the crew says as JSON: settings, threads, cores, sizes of pools and screens, its rows, open files."""
+    """What the crew says as JSON: settings, cores, sizes of pools and screens, its rows of each pool, open files."""
     told = json.loads(sys.argv[1])
     try:
         if told["cores"] is not None:
             hold_to(told["cores"])
-        own, settings = slice(*told["part"]), AtariSettings(**told["settings"])
-        parts: list[Part] = []
-        pools = tables(told["sizes"], told["screen"], mmap.mmap(told["memory"], 0))
-        for table, done in zip(pools, told["done"], strict=True):
-            mine = {name: column[own] for name, column in table.items()}
-            parts.append(Part(groups(mine, settings, told["screen"], told["threads"]), done))
-        waiting: SimpleQueue[tuple[Part, Group, bytes]] = SimpleQueue()
-        for _ in range(told["threads"]):
-            threading.Thread(target=_work, args=(waiting, told["done"])).start()
+        settings, screen = AtariSettings(**told["settings"]), (told["screen"][0], told["screen"][1])
+        shared = tables(told["sizes"], screen, mmap.mmap(told["memory"], 0))
+        own: list[Games | None] = []
+        for table, (begin, end) in zip(shared, told["parts"], strict=True):
+            rows = {name: column[begin:end] for name, column in table.items()}
+            own.append(games(settings, rows, screen) if end > begin else None)
         while order := os.read(told["orders"], ORDER.size):
             what, pool = ORDER.unpack(order)
-            parts[pool].begin()
-            for group in parts[pool].groups:
-                waiting.put((parts[pool], group, what))
-        os._exit(0)  # the crew is gone, whatever the threads are doing
+            if (mine := own[pool]) is not None:
+                mine.reset() if what == RESET else mine.step()
+            os.write(told["done"][pool], DONE)
+        os._exit(0)  # the crew is gone
     except BaseException as error:
         _fail(error, told["done"])
-
-
-def _work(waiting: SimpleQueue[tuple[Part, Group, bytes]], done: list[int]) -> None:
-    """Plays whatever group is next."""
-    try:
-        while True:
-            part, group, order = waiting.get()
-            group.play(order)
-            part.one_is_done()
-    except BaseException as error:
-        _fail(error, done)
 
 
 def _fail(error: BaseException, done: list[int]) -> None:

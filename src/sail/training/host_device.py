@@ -22,8 +22,12 @@ from sail.training.program import empty_ring, make_learner
 from sail.training.seeds import over_seeds
 
 ACTING, LEARNING = 0, 1  # what a seed's key is split for
-GPU_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
-"""Of updates: small programs that do not need each other's results run side by side."""
+GPU_OPTIONS = {
+    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
+    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,WHILE",
+}
+"""Of updates: small programs that do not need each other's results run side by side, and the loop over a block's
+updates is handed to the GPU as a whole instead of turn by turn (WHILE; the others are XLA's default)."""
 DEVICE_SHARE = 0.8  # of the device's memory that the ring's observations may take
 
 
