@@ -143,6 +143,7 @@ class LearnerThread:
         else:
             found = device.update(self.learner, ring, key, np.int32(step))
         learner, (priority, top), diagnostics = found
+        diagnostics.copy_to_host_async()  # hundreds of them are asked for at once, and each would be waited for
         if step % config.learning.target_period == 0:
             learner = learner._replace(target=device.copy(learner.params))
         self.learner = learner

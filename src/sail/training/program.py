@@ -152,8 +152,9 @@ def make_curiosity(config: Config, agent: Agent) -> RND | None:
 def make_learner(config: Config, agent: Agent) -> Learner:
     """The learner of a config, in the form that is fastest on this backend.
 
-    With convolutions a GPU wants long graphs (5 updates each: more take longer to compile and are no faster), and a CPU
-    wants the activations of one minibatch in its cache. A noisy network must not have the same noise for a whole round.
+    With convolutions a GPU wants two updates in each turn of a block's loop (more take the host longer to hand over,
+    and are no faster), and a CPU wants the activations of one minibatch in its cache. A noisy network must not have the
+    same noise for a whole round.
     """
     batch_size = config.learning.batch_size
     backend, has_convolutions = jax.default_backend(), agent.torso.kind != "mlp"
@@ -168,7 +169,7 @@ def make_learner(config: Config, agent: Agent) -> Learner:
         stack=config.stack,
         curiosity=make_curiosity(config, agent),
         at_once=by_minibatch or (STATES_IN_MEMORY if agent.is_wide and has_convolutions else None),
-        unroll=5 if has_convolutions and backend != "cpu" else 1,
+        unroll=2 if has_convolutions and backend != "cpu" else 1,
         undo_each=has_convolutions and backend != "cpu",
     )
 
