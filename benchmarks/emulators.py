@@ -3,9 +3,9 @@
     python benchmarks/emulators.py                      # Pong, as many processes as cores
     python benchmarks/emulators.py --game Hero --processes 1,8,16
 
-Every process plays 8 games in one thread with random actions. Frames per second of all processes together, with small
-screens (84 x 84, as the agent sees them, made small by the emulators) and with whole ones, as they are sent where the
-device makes them small. Both take turns. What a training loop can reach is below that.
+Every process plays 8 games with random actions, in the way that training's processes do. Frames per second of all
+processes together, with small screens (84 x 84, as the agent sees them, made small by the emulators) and with whole
+ones, as they are sent where the device makes them small. Both take turns. What a training loop can reach is below that.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sail.arguments import count, counts
-from sail.envs.atari import SCREEN, AtariEnv, whole_screen
+from sail.envs.atari import SCREEN, AtariEnv, seeds_of_games, whole_screen
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
+from sail.envs.worker import bytes_of_tables, games, tables
 from sail.machine import cores
 
 GAMES_EACH = 8
@@ -37,19 +38,22 @@ console = Console(width=None if sys.stdout.isatty() else 150)
 
 def play(game: str, kind: str, begin: float, seconds: float) -> float:
     """Frames per second of this process, from a time on."""
-    settings: dict[str, Any] = {"name": game, "threads": 1, "processes": 0, "give_way": False}
-    env = AtariEnv(AtariSettings(**settings), GAMES_EACH, whole_screen(game) if kind == "whole" else (SCREEN, SCREEN))
-    rng = np.random.default_rng(0)
-    env.reset(0)
-    env.recv()
+    told: dict[str, Any] = {"name": game, "threads": 1, "processes": 0, "give_way": False}
+    settings = AtariSettings(**told)
+    one = AtariEnv(settings, 1)  # only to be asked for its actions
+    one.close()
+    screen = whole_screen(game) if kind == "whole" else (SCREEN, SCREEN)
+    (table,) = tables([GAMES_EACH], screen, bytearray(bytes_of_tables([GAMES_EACH], screen)))
+    own, rng = games(settings, table, screen), np.random.default_rng(0)
+    table["seed"][:] = seeds_of_games(0, GAMES_EACH)
+    own.reset()
     time.sleep(max(begin - time.time(), 0.0))
     frames, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
-        env.send(rng.integers(env.num_actions, size=GAMES_EACH))
-        frames += FRAME_SKIP * int(env.recv().stepped.sum())
-    rate = frames / (time.perf_counter() - began)
-    env.close()
-    return rate
+        table["action"][:] = rng.integers(one.num_actions, size=GAMES_EACH)
+        own.step()
+        frames += FRAME_SKIP * int(table["stepped"].sum())
+    return frames / (time.perf_counter() - began)
 
 
 def measure(game: str, kind: str, processes: int, seconds: int) -> int:

@@ -1,7 +1,7 @@
 """How well games in pools that take turns keep the cores at work while a device chooses their actions: without one.
 
-    python benchmarks/turns.py                              # Pong, 36 games in 3 pools, in one process
-    python benchmarks/turns.py --games 240 --processes 4 --delays 0,1,2,4
+    python benchmarks/turns.py                              # Pong, 36 games in 3 pools, a process for each core
+    python benchmarks/turns.py --games 240 --processes 14 --delays 0,1,2,4
 
 The loop's emulators are those of training, but actions are random and come some milliseconds after the rows they are
 for, from nobody. Frames per second, and how many cores the emulators' processes keep busy, for each of these delays,
@@ -27,6 +27,7 @@ from rich.table import Table
 from sail.arguments import count
 from sail.config import make_config
 from sail.envs.atari_settings import FRAME_SKIP
+from sail.machine import cores
 from sail.training.emulators import Pools
 
 console = Console(width=None if sys.stdout.isatty() else 150)
@@ -100,7 +101,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--games", type=count, default=36, help="at once, in all pools (default: 36)")
     parser.add_argument("--pools", type=count, default=3)
-    parser.add_argument("--processes", type=count, default=1, help="that play them (default: 1)")
+    parser.add_argument("--processes", type=count, default=cores(), help="that play them (default: one for each core)")
     parser.add_argument("--delays", type=milliseconds, default=[0.0, 1.0, 2.0, 3.0], help="as in 0,1,2,3")
     parser.add_argument("--seconds", type=count, default=4, help="of each measurement (default: 4)")
     parser.add_argument("--rounds", type=count, default=3, help="of all delays (default: 3)")

@@ -15,6 +15,8 @@ from sail.games import GAMES
 from sail.machine import CORES_OF_THE_LOOP, MANY_CORES, cores
 
 FRAME_SKIP = 4
+MOST_PROCESSES = 32
+"""By default. So many keep the learner of any GPU at work, and every turn of a pool is told to each of them."""
 
 
 @settings
@@ -43,10 +45,10 @@ class AtariSettings:
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
     """Emulator threads of each pool, where games have no processes of their own; 0 for as many as there are cores."""
     processes: Annotated[Int, Field(ge=0, le=1024)] = (
-        cores() - CORES_OF_THE_LOOP if cores() >= MANY_CORES and os.name == "posix" else 0
+        min(cores() - CORES_OF_THE_LOOP, MOST_PROCESSES) if cores() >= MANY_CORES and os.name == "posix" else 0
     )
     """Processes that the games of all pools are spread over; 0 to keep them in this process. By default one for each
-    core but two, on 8 cores and more."""
+    core but two, up to 32, on 8 cores and more."""
     give_way: bool = cores() >= MANY_CORES
     """Emulators do not keep the learner waiting for a core: their processes leave two cores alone; threads of this
     process leave a core at once to whatever else wants it (Linux's idle class), so that beside other work on the same
