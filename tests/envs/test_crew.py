@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ def make_crew():
     """Crews that are closed at the end."""
     made = []
 
-    def make(settings=PONG, num_pools=1, num_envs=2):
-        made.append(Crew(settings, num_pools, num_envs))
+    def make(settings=PONG, num_pools=1, num_envs=2, **screen):
+        made.append(Crew(settings, num_pools, num_envs, **screen))
         return made[-1]
 
     yield make
@@ -167,6 +168,32 @@ def test_what_goes_wrong_in_a_process_is_told_to_every_pool(make_crew, capfd: An
     assert "Traceback" in capfd.readouterr().err
 
 
+def test_what_goes_wrong_in_a_game_that_a_process_plays_itself_is_told(make_crew) -> None:
+    pool = make_crew(screen=(210, 160)).pools[0]
+    pool.reset(0)
+    pool.recv()
+    pool._table["action"][:] = 17
+    pool._tell(STEP)
+    with pytest.raises(TrainingError, match=r"atari:Pong failed: IndexError"):
+        pool.recv(10.0)
+
+
+def test_a_pool_is_played_by_those_who_have_games_of_it(make_crew) -> None:
+    crew = make_crew(num_pools=2, num_envs=1)
+    for pool in crew.pools:
+        pool.reset(0)
+        pool.recv()
+    (other,) = crew._players[1]
+    os.kill(crew.processes[other], signal.SIGSTOP)
+    crew.pools[0].send(np.zeros(1, int))
+    crew.pools[0].recv(10.0)
+
+
+def test_threads_are_for_games_without_processes() -> None:
+    with pytest.raises(BadInputError, match=r"^env\.threads is for games without processes: leave it at 0, or set"):
+        Crew(replace(PONG, threads=2), 1, 2)
+
+
 def test_what_goes_wrong_is_told_even_where_it_cannot_be_printed(make_crew, monkeypatch: Any) -> None:
     reading, writing = os.pipe()
     os.close(reading)  # like the error output of `sail train ... 2>&1 | head`
@@ -252,6 +279,30 @@ def test_processes_end_with_a_run_that_is_killed() -> None:
     run.kill()
     run.wait()
     assert until(lambda: not any(alive(pid) for pid in pids))
+
+
+@pytest.mark.parametrize("doing", ["starting", "playing"])
+def test_processes_end_with_a_run_that_is_killed_while_they_work(doing: str) -> None:
+    """Within a second or two, where their games would have taken minutes to start; and without a word."""
+    script = (
+        "import time; from sail.envs.crew import Crew; from sail.envs.atari_settings import AtariSettings\n"
+        f"games = {2000 if doing == 'starting' else 8}\n"
+        "crew = Crew(AtariSettings(name='atari:Pong', processes=2, give_way=False), 1, games, (210, 160))\n"
+        "pool = crew.pools[0]; pool.reset(0)\n"
+        f"first = {doing == 'playing'} and pool.recv()\n"
+        "print(*[process.pid for process in crew._processes], flush=True)\n"
+        "while first: pool.send([0] * games); pool.recv()\n"
+        "time.sleep(60)"
+    )
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.stdout is not None and run.stderr is not None
+    pids = [int(pid) for pid in run.stdout.readline().split()]
+    assert len(pids) == 2 and all(alive(pid) for pid in pids)
+    time.sleep(1.0)
+    run.kill()
+    run.wait()
+    assert until(lambda: not any(alive(pid) for pid in pids))
+    assert run.stderr.read() == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
@@ -347,8 +398,7 @@ def test_pools_are_played_in_the_order_in_which_they_are_told_to(make_crew) -> N
     ],
 )
 def test_shares(processes: int, num_pools: int, num_envs: int, expected: list[list[tuple[int, int]]]) -> None:
-    found = shares(processes, num_pools, num_envs)
-    assert [sorted(map(str, own)) for own in found] == [sorted(map(str, own)) for own in expected]
+    assert shares(processes, num_pools, num_envs) == expected
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 100))

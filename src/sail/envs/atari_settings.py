@@ -16,7 +16,7 @@ from sail.machine import CORES_OF_THE_LOOP, MANY_CORES, cores
 
 FRAME_SKIP = 4
 MOST_PROCESSES = 32
-"""By default. So many keep the learner of any GPU at work, and every turn of a pool is told to each of them."""
+"""By default. Every turn of a pool is told to each of them, which takes the loop its time."""
 
 
 @settings

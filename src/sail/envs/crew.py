@@ -1,9 +1,9 @@
 """Atari games in processes of their own, for machines with many cores.
 
 Threads of one process share its interpreter's lock with the loop that feeds the device, and the emulator starts its
-games one after the other under that lock, a tenth of a second each. A crew has none of that. Every process of it plays
-some games of every pool, one after the other, and there is one for each core: so all cores work on the pool that is
-due. The games are the same, bit for bit.
+games one after the other under that lock, a tenth of a second each. The processes of a crew share no lock, and start
+their games side by side. Each plays some games of every pool, one after the other, so that all of them work on the pool
+that is due. The games are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -49,7 +49,12 @@ class Crew:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._orders: list[FileIO] = []  # [process]
         self._answers: list[list[FileIO]] = []  # [process][pool]
+        if settings.threads:
+            raise BadInputError("env.threads is for games without processes: leave it at 0, or set env.processes to 0.")
         parts = shares(settings.processes, num_pools, num_envs)
+        self._players = [
+            [process for process, own in enumerate(parts) if own[pool][0] < own[pool][1]] for pool in range(num_pools)
+        ]
         places = cores_to_share() if settings.give_way else None
         each = {**vars(settings), "threads": 1, "processes": 0, "give_way": False}
         one = AtariEnv(AtariSettings(**each), 1)  # only to be asked for its actions
@@ -105,23 +110,24 @@ class Crew:
         self._processes.append(process)
 
     def order(self, what: bytes, pool: int) -> None:
-        """Tells every process to do something with its games of a pool."""
-        for orders in self._orders:
+        """Tells every process that has games of a pool to do something with them."""
+        for number in self._players[pool]:
             with contextlib.suppress(BrokenPipeError):  # `wait` finds out what it died of
-                orders.write(ORDER.pack(what, pool))
+                self._orders[number].write(ORDER.pack(what, pool))
 
     def answered(self, pool: int) -> bool:
         """Whether `wait` would not."""
-        return all(_has_something(answers[pool], 0.0) for answers in self._answers)
+        return all(_has_something(self._answers[number][pool], 0.0) for number in self._players[pool])
 
     def wait(self, pool: int, seconds: float | None = None) -> None:
-        """Waits until every process has answered for a pool, at most so long."""
+        """Waits until every process that plays in a pool has answered, at most so long."""
         end = None if seconds is None else time.monotonic() + seconds
-        for number, answers in enumerate(self._answers):
-            if end is not None and not _has_something(answers[pool], max(end - time.monotonic(), 0.0)):
+        for number in self._players[pool]:
+            answers = self._answers[number][pool]
+            if end is not None and not _has_something(answers, max(end - time.monotonic(), 0.0)):
                 raise TrainingError(f"{self._name} has not answered for {seconds:g} s, so the run stops.")
-            if (answer := answers[pool].read(1)) != DONE:
-                reason = answers[pool].read(400) if answer else None
+            if (answer := answers.read(1)) != DONE:
+                reason = answers.read(400) if answer else None
                 raise TrainingError(f"{self._name} failed: {self._why(number, reason)}")
 
     def _why(self, number: int, reason: bytes | None) -> str:
@@ -214,19 +220,18 @@ class CrewPool:
 
 
 def shares(processes: int, num_pools: int, num_envs: int) -> list[list[tuple[int, int]]]:
-    """Which games of each pool each process has, first and last but one: no process has two more than another.
+    """Which games [process][pool] each has, the first and the one after its last: none has two more than another.
 
     Where games do not come out even, those that have one more of a pool have one less of another.
     """
     number = min(processes, num_pools * num_envs)
-    bounds = [list(pairwise(num_envs * i // number for i in range(number + 1))) for _ in range(num_pools)]
+    parts = pairwise(num_envs * i // number for i in range(number + 1))
+    largest_first = sorted(parts, key=lambda part: part[0] - part[1])
     dealt: list[list[tuple[int, int]]] = [[] for _ in range(number)]
-    for parts in bounds:
-        # Whoever has the fewest games so far takes the largest part.
-        poorest = sorted(range(number), key=lambda i: sum(end - begin for begin, end in dealt[i]))
-        largest = sorted(parts, key=lambda part: part[0] - part[1])
-        for i, part in zip(poorest, largest, strict=True):
-            dealt[i].append(part)
+    for _ in range(num_pools):
+        poorest_first = sorted(dealt, key=lambda own: sum(end - begin for begin, end in own))
+        for own, part in zip(poorest_first, largest_first, strict=True):
+            own.append(part)
     return dealt
 
 

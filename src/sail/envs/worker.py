@@ -1,7 +1,7 @@
 """A process that plays some games of every pool. `sail.envs.crew` starts it, as `python -m sail.envs.worker JSON`.
 
 It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
-crew be gone, even by kill -9, its pipe is closed and this process ends. Other signals it does not get.
+crew be gone, even by kill -9, its pipe is closed and this process ends, in mid-game. Other signals it does not get.
 
 Pools are played one after the other, in the order in which they were told to: so the pool that is due first is done
 first.
@@ -14,8 +14,10 @@ import json
 import math
 import mmap
 import os
+import select
 import struct
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -115,23 +117,33 @@ def games(settings: AtariSettings, table: Table, screen: tuple[int, int]) -> Gam
 def main() -> None:
     """What the crew says as JSON: settings, cores, sizes of pools and screens, its rows of each pool, open files."""
     told = json.loads(sys.argv[1])
+    threading.Thread(target=_end_with, args=(told["orders"],), daemon=True).start()
     try:
         if told["cores"] is not None:
             hold_to(told["cores"])
         settings, screen = AtariSettings(**told["settings"]), (told["screen"][0], told["screen"][1])
         shared = tables(told["sizes"], screen, mmap.mmap(told["memory"], 0))
-        own: list[Games | None] = []
-        for table, (begin, end) in zip(shared, told["parts"], strict=True):
-            rows = {name: column[begin:end] for name, column in table.items()}
-            own.append(games(settings, rows, screen) if end > begin else None)
+        own: dict[int, Games] = {}
+        for pool, (table, (begin, end)) in enumerate(zip(shared, told["parts"], strict=True)):
+            if begin < end:
+                own[pool] = games(settings, {name: column[begin:end] for name, column in table.items()}, screen)
         while order := os.read(told["orders"], ORDER.size):
             what, pool = ORDER.unpack(order)
-            if (mine := own[pool]) is not None:
-                mine.reset() if what == RESET else mine.step()
+            own[pool].reset() if what == RESET else own[pool].step()
             os.write(told["done"][pool], DONE)
         os._exit(0)  # the crew is gone
+    except BrokenPipeError:
+        os._exit(0)  # likewise, and nobody waits for what was played
     except BaseException as error:
         _fail(error, told["done"])
+
+
+def _end_with(orders: int) -> None:
+    """Waits until nobody can write into a pipe any more, and ends the process, whatever it is doing."""
+    poll = select.poll()
+    poll.register(orders, 0)  # which leaves what is always told: that the other end is closed
+    poll.poll()
+    os._exit(0)
 
 
 def _fail(error: BaseException, done: list[int]) -> None:

@@ -76,7 +76,7 @@ class Learner:
     at_once: int | None = None
     """States that the target network looks at at once; none for all of a round."""
     unroll: int = 1
-    """Updates written out one after the other in the compiled loop: on a GPU, fewer and longer graphs."""
+    """Updates written out one after the other in the compiled loop."""
     undo_each: bool = False
     """With nothing to draw nothing is learned: whether each update is undone, or all of a round behind the loop. The
     first needs no copies of what there was, dozens of programs on a GPU; a CPU is 4 % slower by it."""
