@@ -106,6 +106,11 @@ class Config:
         fitting = [d for d in range(unit, min(self.learning.max_block, whole) + 1, unit) if whole % d == 0]
         return fitting[-1] if fitting else unit
 
+    def renews_at(self, boundary: int) -> bool:
+        """Whether the network that acts is renewed after the block that ends at this step."""
+        period = (self.learning.hold or 1) * self.learning.num_envs
+        return self.learning.hold is None or boundary // period > (boundary - self.block_steps) // period
+
     @property
     def phase_steps(self) -> int:
         """Agent steps between two evaluation phases."""

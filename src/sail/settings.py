@@ -185,6 +185,8 @@ class LearningSettings:
     """Steps before the first update."""
     max_block: Count = 256
     """Most steps taken at once between updates; fewer where the periods do not divide by it."""
+    hold: Count | None = None
+    """Steps that each outside environment takes before the network that acts is renewed; none for as soon as it can."""
 
 
 @settings

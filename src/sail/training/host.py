@@ -153,7 +153,9 @@ class HostProgram:
                 if newest is not None:
                     before, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
-                newest, self._acting = self._learner_thread.learn(boundary), before
+                newest = self._learner_thread.learn(boundary)
+                if self.config.renews_at(boundary):
+                    self._acting = before
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]
