@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evidence import atari, dopamine, favourites, figures, gridworlds, page, remaining, report, tables
+from evidence import atari, churn, dopamine, favourites, figures, gridworlds, page, remaining, report, tables
 from sail.errors import SailError
 
 
@@ -32,6 +32,10 @@ def main() -> None:
     favourite = commands.add_parser("favourites", help="measure how often favourite actions change while nothing pays")
     favourite.add_argument("to", type=Path, help="the file, such as results/kdt/favourites.csv")
     favourite.set_defaults(run=lambda options: print(favourites.collect(options.to)))
+    turns = commands.add_parser("churn", help="measure how soon favourite actions change on Atari games")
+    turns.add_argument("to", type=Path, help="the file, such as results/atari/churn.csv")
+    turns.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, with a checkpoint")
+    turns.set_defaults(run=lambda options: print(churn.collect(options.runs, options.to)))
     rest = commands.add_parser("remaining", help="a study file with those games and agents whose CSV files are missing")
     rest.add_argument("study", help="such as evidence/atari")
     rest.add_argument("to", type=Path, help="the file to write")

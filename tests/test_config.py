@@ -14,6 +14,7 @@ from sail.agents import names
 from sail.config import Config, config_from_tree, config_to_tree, make_config
 from sail.envs import SETTINGS as ENV_SETTINGS
 from sail.errors import BadInputError
+from sail.presets import PRESETS
 
 BASES = ("dqn", "c51", "iqn", "rainbow", "full-rainbow")
 RULES = ("bellman", "al", "sail", "strsil", "munchausen")
@@ -205,6 +206,38 @@ def test_emulators_of_a_machine(
     assert config.block_steps == block
     own = make_config("atari:Pong", "sail-dqn", {"seeds": seeds, "learning": {"num_envs": 24, "max_block": 20}})
     assert (own.learning.num_envs, own.block_steps) == (24, 20)
+
+
+def test_emulators_keep_their_networks_and_nothing_else_does() -> None:
+    for preset in PRESETS:
+        assert make_config("atari:Pong", "iqn", preset=preset).learning.hold == 64
+        for env in ("kdt", "gym:CartPole-v1"):
+            assert make_config(env, "iqn", preset=preset).learning.hold is None
+    assert make_config("atari:Pong", overrides={"learning": {"hold": None}}).learning.hold is None
+    assert make_config("gym:CartPole-v1", overrides={"learning": {"hold": 5}}).learning.hold == 5
+    assert refusal(learning={"hold": 5}) == (
+        "learning.hold is for outside environments: kdt acts with the same network for a block of steps "
+        "(learning.max_block)."
+    )
+    assert "learning.hold" in refusal("atari:Pong", learning={"hold": 0})
+
+
+@pytest.mark.parametrize(
+    ("hold", "renewed"),
+    [
+        (None, [20, 40, 60, 80, 100, 120]),
+        (1, [20, 40, 60, 80, 100, 120]),  # 8 steps: every block of 20 has seen them
+        (5, [40, 80, 120]),  # 40 steps, two blocks
+        (6, [60, 100]),  # 48 and 96 are in the blocks up to 60 and 100
+        (15, [120]),
+        (16, []),
+    ],
+)
+def test_when_networks_are_renewed(hold: int | None, renewed: list[int]) -> None:
+    learning = {"num_envs": 8, "max_block": 20, "target_period": 20, "hold": hold}
+    config = make_config("gym:CartPole-v1", overrides={"learning": learning, "evaluation": {"period": 120}})
+    assert config.block_steps == 20
+    assert [step for step in range(20, 121, 20) if config.renews_at(step)] == renewed
 
 
 def test_presets_by_default() -> None:

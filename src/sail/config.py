@@ -107,9 +107,11 @@ class Config:
         return fitting[-1] if fitting else unit
 
     def renews_at(self, boundary: int) -> bool:
-        """Whether the network that acts is renewed after the block that ends at this step."""
-        period = (self.learning.hold or 1) * self.learning.num_envs
-        return self.learning.hold is None or boundary // period > (boundary - self.block_steps) // period
+        """Whether environments get a new network to act with after the block that ends at this step."""
+        if self.learning.hold is None:
+            return True
+        period = self.learning.hold * self.learning.num_envs
+        return boundary // period > (boundary - self.block_steps) // period
 
     @property
     def phase_steps(self) -> int:
@@ -230,6 +232,11 @@ def _aligned(config: Config) -> Config:
         )
     if config.on_device and config.learning.num_pools is not None:
         raise BadInputError(f"learning.num_pools is for outside environments: {config.env.name} needs none.")
+    if config.on_device and config.learning.hold is not None:
+        raise BadInputError(
+            f"learning.hold is for outside environments: {config.env.name} acts with the same network for a block of "
+            "steps (learning.max_block)."
+        )
     return config
 
 

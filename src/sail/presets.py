@@ -16,6 +16,9 @@ from typing import Any
 from sail.machine import MANY_CORES, cores
 
 PRESETS = ("paper", "dopamine", "small")
+HOLD = 64
+"""Steps for which an emulator acts with the same network. A single one, as in Dopamine, has a new network every 4 steps,
+one update apart; of 120 each would have one at every step, 30 updates apart, and hardly a policy (docs/atari.md)."""
 
 # 50M steps are 200M frames; a phase is one of the paper's iterations.
 _ATARI: dict[str, Any] = {
@@ -82,7 +85,8 @@ def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list
         case "atari", _:
             of_kind = _ATARI_SMALL if preset == "small" else _ATARI
             network = {"network": "nature" if preset == "small" else "dopamine", "hidden": (512,)}
-            here = {"agent": network, "learning": _emulators(seeds), "evaluation": {"steps": 125_000}}
+            learning = {**_emulators(seeds), "hold": HOLD}
+            here = {"agent": network, "learning": learning, "evaluation": {"steps": 125_000}}
             return [of_base, here, of_kind]
         case "gym", "small":
             return [of_base, _GYM]

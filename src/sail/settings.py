@@ -186,7 +186,8 @@ class LearningSettings:
     max_block: Count = 256
     """Most steps taken at once between updates; fewer where the periods do not divide by it."""
     hold: Count | None = None
-    """Steps that each outside environment takes before the network that acts is renewed; none for as soon as it can."""
+    """Steps that each outside environment takes before the network it acts with is renewed; none for as often as
+    updates come, and then, of many environments, each has another network at every step (docs/atari.md)."""
 
 
 @settings

@@ -61,6 +61,39 @@ def test_networks_act_one_block_after_they_were_learned() -> None:
     assert changed == [True] * 5  # from step 200 on
 
 
+def test_networks_that_are_held_act_until_every_environment_has_taken_so_many_steps() -> None:
+    # Blocks of 200 steps, and a period of 4 environments x 75 steps: the blocks that cross 300, 600, 900 and 1,200 end at
+    # 400, 600, 1,000 and 1,200, and act from then on with what was there a block before.
+    learned = [program_of(tiny()).device.init().learner.params]
+    config = tiny(learning={"num_envs": 4, "hold": 75})
+    expected = [0, 1, 2, 2, 4, 5]
+    for blocks, acting in zip(range(1, 7), expected, strict=True):
+        states = (Trained(config, 200 * blocks).state, Trained(config, *[200] * blocks).state)
+        learned.append(states[0].learner.params)
+        for state in states:
+            assert_same_bits(state.acting, learned[acting])
+    assert len({np.asarray(last_bias(params)).tobytes() for params in learned}) == 7
+
+
+def test_held_networks_are_played_with() -> None:
+    learning = {**NEVER, "num_envs": 4, "hold": 100}
+    config = tiny("Chain", learning=learning, exploration={"start": 0.0, "end": 0.0})
+    program = program_of(config)
+    try:
+        state = program.init()
+        fresh = state.learner.params
+        learner = state.learner._replace(params=always(0, fresh))
+        state = state._replace(learner=learner, acting=always(1, fresh))
+        for block in range(3):
+            state = program.advance(state, 200 * block, 200).state
+        actions, size = np.asarray(state.ring.action[0]), np.asarray(state.ring.size[0])
+        for row, used in zip(actions, size, strict=True):  # 400 steps are 100 rounds of 4, and one is ahead
+            assert row[:101].tolist() == [1] * 101 and row[101:used].tolist() == [0] * (used - 101)
+            assert used > 140
+    finally:
+        program.close()
+
+
 @pytest.mark.parametrize("frames", ["device", "host"])
 def test_timing_changes_nothing(monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
     def config() -> Config:
