@@ -20,6 +20,8 @@ from sail.training.run_folder import RunFolder
 
 MILLION = 1_000_000
 LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "seconds")
+NOT_HELD = Path("atari") / "not_held"
+"""Runs from before emulators kept their networks (learning.hold), in the folder of results."""
 _ASIDE = {"learning.num_envs", "learning.max_block"}
 """What does not make it another agent here, beside what never does. The number of emulators stands in every file."""
 

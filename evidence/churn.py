@@ -2,17 +2,16 @@
 
     python -m evidence churn results/atari/churn.csv RUN RUN ...
 
-An emulator that plays alone takes four steps for each update. One of 120 has to wait for the others, and 30 updates come
-between two of its steps. So if favourites change within 30 updates, it hardly has a policy (docs/results.md).
+An emulator that plays alone takes four steps for each update. One of 120 has to wait for the others, and 30 updates
+come between two of its steps. So if favourites change within 30 updates, it hardly has a policy (docs/results.md).
 
-Each run is taken up where its newest checkpoint is: a small ring is filled with its policy's steps, some states are drawn
-from it, and then it learns on, one update after the other. The run itself stays as it is.
+Each run is taken up where its newest checkpoint is: a small ring is filled with its policy's steps, some states are
+drawn from it, and then it learns on, one update after the other. The run itself stays as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from evidence import tables
 from sail import replay
+from sail.config import config_from_tree, config_to_tree
 from sail.envs.atari_settings import FRAME_SKIP
 from sail.training import checkpoint
 from sail.training.api import set_up_jax
@@ -49,10 +49,10 @@ def collect(runs: Sequence[Path], to: Path, after: Sequence[int] = AFTER, capaci
 
 def measure(run: RunFolder, after: Sequence[int], capacity: int) -> list[dict[str, Any]]:
     """A row for each number of updates, with means over some beginnings, which follow one after the other."""
-    learning = replace(run.config.learning, max_block=run.config.learning.update_period)  # blocks of one update
-    config = replace(
-        run.config, learning=learning, replay=replace(run.config.replay, capacity=capacity, frames="device")
-    )
+    tree = config_to_tree(run.config)
+    tree["learning"]["max_block"] = run.config.learning.update_period  # blocks of one update
+    tree["replay"] |= {"capacity": capacity, "frames": "device"}
+    config = config_from_tree(tree)
     set_up_jax(config.seeds)
     program = HostProgram(config)
     try:

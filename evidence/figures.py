@@ -42,11 +42,11 @@ def draw_all(results: Path, to: Path) -> list[Path]:
             for name, figure in draw(tables.read(results / file)):
                 made.append(to / f"{name}.png")
                 figure.savefig(made[-1], dpi=130)
-    games = atari.read_all(results / "atari")
-    if games:
-        made.append(to / "atari_curves.png")
-        points = results / "atari" / "published.csv"
-        _atari(games, tables.read(points) if points.is_file() else []).savefig(made[-1], dpi=130)
+    points = results / "atari" / "published.csv"
+    for folder, name in (("atari", "atari_curves"), (atari.NOT_HELD, "atari_curves_not_held")):
+        if games := atari.read_all(results / folder):
+            made.append(to / f"{name}.png")
+            _atari(games, tables.read(points) if points.is_file() else []).savefig(made[-1], dpi=130)
     return made
 
 

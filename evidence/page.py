@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from sail.analysis.published import paper_scores
 from sail.games import GROUPS
 
 AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "iqn", "sail-iqn")
+AGREES = {"inside": "", "within 20 %": ", near", "no": ", **no**"}
 
 
 def write(path: Path, results: Path) -> None:
@@ -29,8 +31,10 @@ def filled(text: str, results: Path) -> str:
         "own": lambda: claims(OWN, results),
         "when": lambda: when_stale(results),
         "sizes": lambda: deep_sea(results),
-        "scores": lambda: scores(results),
-        "dopamine": lambda: beside_dopamine(results),
+        "scores": lambda: scores(results / "atari"),
+        "dopamine": lambda: beside_dopamine(results / "atari", results),
+        "scores not held": lambda: scores(results / atari.NOT_HELD),
+        "dopamine not held": lambda: beside_dopamine(results / atari.NOT_HELD, results),
     }
     for name, make in parts.items():
         pattern = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.DOTALL)
@@ -86,10 +90,10 @@ def deep_sea(results: Path) -> str:
     return _markdown(found) if rows else "No runs yet."
 
 
-def scores(results: Path) -> str:
+def scores(folder: Path) -> str:
     """Our scores on the hard-exploration games beside the paper's, at 10M and at 40M frames."""
     paper = paper_scores()["scores"]
-    curves = atari.read_all(results / "atari")
+    curves = atari.read_all(folder)
     rows = [["game", "frames", *AGENTS, *(f"the paper's {agent}, 200M" for agent in AGENTS[:3])]]
     at = {millions: atari.by_agent(curves, millions) for millions in (10, 40)}
     for game in GROUPS["hard-exploration"]:
@@ -102,19 +106,31 @@ def scores(results: Path) -> str:
     return _markdown(rows) if len(rows) > 1 else "No runs yet."
 
 
-def beside_dopamine(results: Path) -> str:
-    """Our base agents at the frames where the published curves have points."""
+def beside_dopamine(folder: Path, results: Path) -> str:
+    """Our base agents at the frames where the published curves have points, with the range of those in brackets."""
     path = results / "atari" / "published.csv"
     points = tables.read(path) if path.is_file() else []
-    curves = atari.read_all(results / "atari")
-    rows = [["game", "agent", "frames", "ours", "seeds", "emulators", "Dopamine's mean", "its runs", "agrees?"]]
-    for frames in sorted({point["frames"] for point in points}):
-        for row in dopamine.compare(curves, points, frames) if frames >= 5 * atari.MILLION else ():
-            runs = f"{row['low']:,.1f} to {row['high']:,.1f} ({row['runs']})"
-            rows.append([row["game"], row["agent"], f"{frames // atari.MILLION}M", f"{row['ours']:,.1f}"])
-            rows[-1] += [str(row["seeds"]), row["emulators"], f"{row['mean']:,.1f}", runs, row["agrees"]]
-    head, *body = rows
-    return _markdown([head, *sorted(body, key=lambda row: row[:2])]) if body else "No runs yet."
+    curves = atari.read_all(folder)
+    frames = sorted({point["frames"] for point in points})
+    compared = {each: dopamine.compare(curves, points, each) for each in frames}
+    reached = [each for each in frames if compared[each]]
+    rows = [["game", "agent", "seeds", "emulators", *(f"{each // atari.MILLION}M" for each in reached)]]
+    for game, agent in sorted({(row["game"], row["agent"]) for each in reached for row in compared[each]}):
+        own = [[row for row in compared[each] if (row["game"], row["agent"]) == (game, agent)] for each in reached]
+        first = next(found[0] for found in own if found)
+        rows.append([game, agent, str(first["seeds"]), first["emulators"], *map(_beside, own)])
+    return _markdown(rows) if len(rows) > 1 else "No runs yet."
+
+
+def _beside(found: Sequence[dict[str, Any]]) -> str:
+    """Ours, the range of theirs, and whether that agrees."""
+    return "".join(
+        f"{_short(r['ours'])} ({_short(r['low'])} to {_short(r['high'])}){AGREES[r['agrees']]}" for r in found
+    )
+
+
+def _short(score: float) -> str:
+    return f"{score:,.1f}" if abs(score) < 100 else f"{score:,.0f}"
 
 
 def _score(seeds: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:

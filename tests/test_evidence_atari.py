@@ -20,9 +20,8 @@ sys.path.insert(0, str(ROOT))
 
 from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
 
-EMPTY_PAGE = "".join(
-    f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in ("claims", "own", "when", "sizes", "scores", "dopamine")
-)
+PARTS = ("claims", "own", "when", "sizes", "scores", "dopamine", "scores not held", "dopamine not held")
+EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in PARTS)
 
 
 def make_run(
@@ -234,7 +233,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     text = page.filled(EMPTY_PAGE, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
-    assert text.count("No runs yet.") == 4
+    assert text.count("No runs yet.") == 6
     for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
             write_curve(tmp_path, game, agent, [score] * 10)
@@ -244,14 +243,24 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     write_curve(tmp_path, "Alien", "dqn", [10.0] * 20)  # further than the others: only ten count
     write_curve(tmp_path, "Venture", "dqn", [14.0] * 10, seed=1)
     published = {"game": "Alien", "agent": "dqn", "frames": 5 * 10**6, "runs": 5, "low": 8.0, "mean": 9.0, "high": 9.5}
-    tables.write(tmp_path / "atari" / "published.csv", {"source": "nowhere"}, [published])
+    others = [published | {"frames": 10**6, "high": 1234.5}, published | {"frames": 10**7, "high": 8.0, "mean": 8.0}]
+    others += [
+        published | {"frames": 4 * 10**7},
+        published | {"game": "Pong"},
+    ]  # which ours have not reached, or played
+    tables.write(tmp_path / "atari" / "published.csv", {"source": "nowhere"}, [published, *others])
+    write_curve(tmp_path / "elsewhere", "Alien", "dqn", [9.0] * 5)
+    (tmp_path / "elsewhere" / "atari").rename(tmp_path / atari.NOT_HELD)
     text = page.filled(text, tmp_path)
     ours = row_of(text, claim)
     # 15 games of +50 %, and 15 over the mean of 10 and 14.
     assert ours[3].startswith("average +48 % [") and "median +50 % [" in ours[3] and "16 of 16 games" in ours[3]
     assert ours[4:7] == ["10M", "1 to 2", "holds"]
     assert "| Venture | 10M | 12 (2 seeds) |  | 15 (1 seed) |  |" in text
-    assert "| Alien | dqn | 5M | 10.0 | 1 | 64 | 9.0 | 8.0 to 9.5 (5) | within 20 % |" in text
+    assert "| game | agent | seeds | emulators | 1M | 5M | 10M |\n" in text
+    inside, near, no = "10.0 (8.0 to 1,234)", "10.0 (8.0 to 9.5), near", "10.0 (8.0 to 8.0), **no**"
+    assert f"| Alien | dqn | 1 | 64 | {inside} | {near} | {no} |" in text
+    assert "| Alien | dqn | 1 | 64 | 9.0 (8.0 to 1,234) | 9.0 (8.0 to 9.5) |\n<!-- end of dopamine not held" in text
     assert page.filled(text, tmp_path) == text
     with pytest.raises(SystemExit, match="claims"):
         page.filled("", tmp_path)

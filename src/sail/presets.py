@@ -17,8 +17,8 @@ from sail.machine import MANY_CORES, cores
 
 PRESETS = ("paper", "dopamine", "small")
 HOLD = 64
-"""Steps for which an emulator acts with the same network. A single one, as in Dopamine, has a new network every 4 steps,
-one update apart; of 120 each would have one at every step, 30 updates apart, and hardly a policy (docs/atari.md)."""
+"""Steps for which an emulator acts with the same network. A single one, as in Dopamine, gets a new network every 4
+steps, one update apart. Of 120, each would get one at every step, 30 updates apart (docs/atari.md)."""
 
 # 50M steps are 200M frames; a phase is one of the paper's iterations.
 _ATARI: dict[str, Any] = {

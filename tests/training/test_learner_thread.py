@@ -62,8 +62,8 @@ def test_networks_act_one_block_after_they_were_learned() -> None:
 
 
 def test_networks_that_are_held_act_until_every_environment_has_taken_so_many_steps() -> None:
-    # Blocks of 200 steps, and a period of 4 environments x 75 steps: the blocks that cross 300, 600, 900 and 1,200 end at
-    # 400, 600, 1,000 and 1,200, and act from then on with what was there a block before.
+    # Blocks of 200 steps, and a period of 4 environments x 75 steps: the blocks in which 300, 600, 900 and 1,200 are
+    # reached end at 400, 600, 1,000 and 1,200, and from then on what was there a block before acts.
     learned = [program_of(tiny()).device.init().learner.params]
     config = tiny(learning={"num_envs": 4, "hold": 75})
     expected = [0, 1, 2, 2, 4, 5]

@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent / "training")]
-
-from host_training import tiny
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from evidence import churn, tables
+from host_training import tiny
+
 from sail.training.api import train_config
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # gymnasium's opinions on the environments
