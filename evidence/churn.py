@@ -6,7 +6,8 @@ An emulator that plays alone takes four steps for each update. One of 120 has to
 come between two of its steps. So if favourites change within 30 updates, it hardly has a policy (docs/results.md).
 
 Each run is taken up where its newest checkpoint is: a small ring is filled with its policy's steps, some states are
-drawn from it, and then it learns on, one update after the other. The run itself stays as it is.
+drawn from it, and then it learns on, one update after the other. The run itself stays as it is. (Its own ring had steps
+of many policies, so here the first updates learn something new, too.)
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from sail.training.host_evaluation import value_function
 from sail.training.provenance import provenance
 from sail.training.run_folder import RunFolder
 
-AFTER = (1, 3, 10, 30, 100, 300, 1_000)
-CAPACITY, STATES, BEGINNINGS = 100_000, 1_024, 3
+AFTER = (1, 3, 10, 30, 100, 300)
+CAPACITY, STATES, BEGINNINGS = 100_000, 1_024, 20
 
 
 def collect(runs: Sequence[Path], to: Path, after: Sequence[int] = AFTER, capacity: int = CAPACITY) -> str:

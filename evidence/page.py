@@ -117,8 +117,10 @@ def beside_dopamine(folder: Path, results: Path) -> str:
     rows = [["game", "agent", "seeds", "emulators", *(f"{each // atari.MILLION}M" for each in reached)]]
     for game, agent in sorted({(row["game"], row["agent"]) for each in reached for row in compared[each]}):
         own = [[row for row in compared[each] if (row["game"], row["agent"]) == (game, agent)] for each in reached]
-        first = next(found[0] for found in own if found)
-        rows.append([game, agent, str(first["seeds"]), first["emulators"], *map(_beside, own)])
+        there = [found[0] for found in own if found]
+        seeds = sorted({row["seeds"] for row in there})
+        number = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
+        rows.append([game, agent, number, there[0]["emulators"], *map(_beside, own)])
     return _markdown(rows) if len(rows) > 1 else "No runs yet."
 
 

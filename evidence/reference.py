@@ -42,7 +42,8 @@ class Game:
         assert path is not None, name
         self.ale.loadROM(path)
         self.actions = self.ale.getMinimalActionSet()
-        self.rows, self.columns = _areas(210), _areas(160).T.copy()
+        height, width = self.ale.getScreenDims()
+        self.rows, self.columns = _areas(height), _areas(width).T.copy()
 
     def reset(self) -> Any:
         """The first frame of a new game."""
@@ -62,7 +63,7 @@ class Game:
         return self._shrunk(np.max(screens, axis=0)), reward, self.ale.game_over()
 
     def _shrunk(self, screen: Any) -> Any:
-        grey = screen.reshape(210, 160).astype(np.float32)
+        grey = screen.reshape(len(self.rows[0]), len(self.columns)).astype(np.float32)
         return np.rint(self.rows @ grey @ self.columns).astype(np.uint8)
 
 
@@ -134,7 +135,7 @@ class Dqn:
             return int(self.network(self._states(np.array([step]))).argmax())
 
     def update(self, step: int) -> None:
-        """From a batch of all steps but the newest, whose next frame is not there yet."""
+        """From a batch of all steps but the two newest: the last one's next frame is not there yet."""
         chosen = self.random.integers(0, step - 1, BATCH)
         states, following = self._states(chosen), self._states(chosen + 1)  # after an end it counts for nothing
         action, reward, over = (
@@ -186,6 +187,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, required=True, help="the CSV file to write")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     began, rows = time.time(), dict[int, list[float]]()
     for end, score, _ in train(options.game, options.frames, options.seed):
         rows.setdefault(-(-4 * end // EVERY) * EVERY, []).append(score)

@@ -186,8 +186,9 @@ class LearningSettings:
     max_block: Count = 256
     """Most steps taken at once between updates; fewer where the periods do not divide by it."""
     hold: Count | None = None
-    """Steps that each outside environment takes before the network it acts with is renewed; none for as often as
-    updates come, and then, of many environments, each has another network at every step (docs/atari.md)."""
+    """Steps that each outside environment takes before the network it acts with is renewed; none for after every block
+    of updates, and then, of many environments, each has another network at every step (docs/atari.md). A run of fewer
+    steps than that for all of them acts with its first network."""
 
 
 @settings

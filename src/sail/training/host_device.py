@@ -55,7 +55,7 @@ class HostState(NamedTuple):
     ring: replay.Ring
     walkers: Walkers
     key: Array
-    acting: Params  # the networks that choose actions: the learner's of a block ago
+    acting: Params  # the networks that choose actions: the learner's of a block ago, or older (learning.hold)
 
 
 class Saved(NamedTuple):
@@ -85,7 +85,7 @@ class DeviceSide:
         reprioritise = over_seeds(self._reprioritise, seeds, 3)
 
         # What is given away (the rest) comes back first: jax pairs buffers by their shapes, in this order, and those of
-        # the optimiser look like networks. The networks stay: actions are chosen with those of a block ago.
+        # the optimiser look like networks. The networks stay: actions are chosen with older ones.
         def finish(
             params: Params,
             target: Params,

@@ -3,9 +3,9 @@
 A block's updates are about a thousand small programs. To hand them to a GPU takes the host a good part of the time that
 they take there, so another thread does it, in the order in which the loop asks: write these rows, fill in those
 returns, learn.
-Meanwhile the loop takes rows and chooses actions, with the networks of a block ago: it waits for the updates of the
-block before to be handed over, and not for those of the last one. That is one rule for every machine and every timing,
-so a seed still gives the same run again.
+Meanwhile the loop takes rows and chooses actions, with networks of a block ago or older: it waits for the updates of
+the block before to be handed over, and not for those of the last one. That is one rule for every machine and every
+timing, so a seed still gives the same run again.
 """
 
 from __future__ import annotations
