@@ -210,22 +210,32 @@ def test_emulators_of_a_machine(
 
 def test_emulators_keep_their_networks_and_nothing_else_does() -> None:
     for preset in PRESETS:
-        assert make_config("atari:Pong", "iqn", preset=preset).learning.hold == 64
+        assert make_config("atari:Pong", "iqn", preset=preset).learning.hold is None
         for env in ("kdt", "gym:CartPole-v1"):
-            assert make_config(env, "iqn", preset=preset).learning.hold is None
-    assert make_config("atari:Pong", overrides={"learning": {"hold": None}}).learning.hold is None
-    assert make_config("gym:CartPole-v1", overrides={"learning": {"hold": 5}}).learning.hold == 5
-    assert refusal(learning={"hold": 5}) == (
-        "learning.hold is for outside environments: kdt acts with the same network for a block of steps "
-        "(learning.max_block)."
+            assert make_config(env, "iqn", preset=preset).learning.hold == 1
+    assert make_config("atari:Pong", overrides={"learning": {"hold": 1}}).hold == 1
+    assert make_config("gym:CartPole-v1", overrides={"learning": {"hold": 5}}).hold == 5
+    held = {
+        num_envs: make_config("atari:Pong", overrides={"learning": {"num_envs": num_envs}}).hold
+        for num_envs in (1, 16, 120, 121, 240, 9_000)
+    }
+    assert held == {1: 64, 16: 64, 120: 64, 121: 63, 240: 32, 9_000: 1}
+    assert (
+        refusal(learning={"hold": None})
+        == refusal(learning={"hold": 5})
+        == (
+            "learning.hold is for outside environments: kdt acts with the same network for a block of steps "
+            "(learning.max_block)."
+        )
     )
-    assert "learning.hold" in refusal("atari:Pong", learning={"hold": 0})
+    for wrong in (0, -1, 2.5, "never"):
+        said = refusal("atari:Pong", learning={"hold": wrong})
+        assert said.startswith("learning.hold must be ") and said.endswith(f"not {wrong!r}.") and "\n" not in said
 
 
 @pytest.mark.parametrize(
     ("hold", "renewed"),
     [
-        (None, [20, 40, 60, 80, 100, 120]),
         (1, [20, 40, 60, 80, 100, 120]),  # 8 steps: every block of 20 has seen them
         (5, [40, 80, 120]),  # 40 steps, two blocks
         (6, [60, 100]),  # 48 and 96 are in the blocks up to 60 and 100
@@ -233,7 +243,7 @@ def test_emulators_keep_their_networks_and_nothing_else_does() -> None:
         (16, []),
     ],
 )
-def test_when_networks_are_renewed(hold: int | None, renewed: list[int]) -> None:
+def test_when_networks_are_renewed(hold: int, renewed: list[int]) -> None:
     learning = {"num_envs": 8, "max_block": 20, "target_period": 20, "hold": hold}
     config = make_config("gym:CartPole-v1", overrides={"learning": learning, "evaluation": {"period": 120}})
     assert config.block_steps == 20

@@ -16,9 +16,6 @@ from typing import Any
 from sail.machine import MANY_CORES, cores
 
 PRESETS = ("paper", "dopamine", "small")
-HOLD = 64
-"""Steps for which an emulator acts with the same network. A single one, as in Dopamine, gets a new network every 4
-steps, one update apart. Of 120, each would get one at every step, 30 updates apart (docs/atari.md)."""
 
 # 50M steps are 200M frames; a phase is one of the paper's iterations.
 _ATARI: dict[str, Any] = {
@@ -85,7 +82,7 @@ def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list
         case "atari", _:
             of_kind = _ATARI_SMALL if preset == "small" else _ATARI
             network = {"network": "nature" if preset == "small" else "dopamine", "hidden": (512,)}
-            learning = {**_emulators(seeds), "hold": HOLD}
+            learning = {**_emulators(seeds), "hold": None}
             here = {"agent": network, "learning": learning, "evaluation": {"steps": 125_000}}
             return [of_base, here, of_kind]
         case "gym", "small":

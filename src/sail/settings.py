@@ -185,10 +185,10 @@ class LearningSettings:
     """Steps before the first update."""
     max_block: Count = 256
     """Most steps taken at once between updates; fewer where the periods do not divide by it."""
-    hold: Count | None = None
-    """Steps that each outside environment takes before the network it acts with is renewed; none for after every block
-    of updates, and then, of many environments, each has another network at every step (docs/atari.md). A run of fewer
-    steps than that for all of them acts with its first network."""
+    hold: Count | None = 1
+    """Steps that each outside environment takes, at the least, before the network it acts with is renewed; none for 64,
+    or fewer for more than 120 environments, which then take 7,680 together (docs/atari.md). A run of fewer steps than
+    they take together acts with its first network."""
 
 
 @settings
