@@ -36,9 +36,9 @@ from sail.settings import (
 )
 
 HOLD, HOLD_TOGETHER = 64, 7_680
-"""What `learning.hold` is for emulators. A single one, as in Dopamine, has a new network every 4 steps, one update apart.
-Of 120, each would have one at every step, 30 updates apart. With 64 steps they score as one does on two games, and with
-256 no better than with 1 on one of them; 64, and so 7,680 of all 120 together, was measured (docs/results.md)."""
+"""What `learning.hold` is for emulators. A single one, as in Dopamine, has a new network every 4 steps, one update
+apart; of 120, each would have one at every step, 30 updates apart. With 64 steps, which are 7,680 of all 120 together,
+they score about as one does on two games; with 256 they are late on one of them (docs/results.md)."""
 
 
 @settings
