@@ -11,8 +11,9 @@ from conftest import until
 import sail
 from sail.envs.crew import CrewPool
 from sail.training.emulators import Pools
-from sail.training.host import HostProgram, _Chosen
+from sail.training.host import HostProgram
 from sail.training.learner_thread import LearnerThread
+from sail.training.parcels import Chosen
 
 pytest.importorskip("ale_py")
 
@@ -69,7 +70,7 @@ def test_updates_are_asked_for_before_the_last_actions_are_waited_for(
             monkeypatch.setattr(updates, "done", lambda: False)
 
     told = orders(monkeypatch, asked_for)
-    monkeypatch.setattr("sail.training.host._Chosen.ready", lambda self: True)  # or rows may come first: see below
+    monkeypatch.setattr("sail.training.parcels.Chosen.ready", lambda self: True)  # or rows may come first: see below
     try:
         done = program.advance(program.init(), 0, 24)
     finally:
@@ -101,20 +102,20 @@ def test_where_updates_are_late_actions_go_out_as_they_come_and_are_not_waited_f
         monkeypatch.setattr(updates, "done", done)
 
     told = orders(monkeypatch, asked_for)
-    begin, chosen_after = _Chosen.__init__, {}
+    begin, chosen_after = Chosen.__init__, {}
 
-    def begun(self: _Chosen, *arguments: Any) -> None:
+    def begun(self: Chosen, *arguments: Any) -> None:
         begin(self, *arguments)
         chosen_after[self] = told.count("learn")
 
-    def ready(self: _Chosen) -> bool:
+    def ready(self: Chosen) -> bool:
         """Before the first updates, at once."""
         number = told.count("learn")
         is_late = chosen.startswith("after") or looks[0] < 2
         return number == 0 or number > chosen_after[self] or not is_late
 
-    monkeypatch.setattr(_Chosen, "__init__", begun)
-    monkeypatch.setattr(_Chosen, "ready", ready)
+    monkeypatch.setattr(Chosen, "__init__", begun)
+    monkeypatch.setattr(Chosen, "ready", ready)
     try:
         done = program.advance(program.init(), 0, 24)
         assert program.pools is not None and program.pools.waited.for_updates > 0

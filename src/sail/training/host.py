@@ -20,7 +20,7 @@ from sail import envs
 from sail.agents.base import Params
 from sail.config import Config
 from sail.envs.host import Rows
-from sail.errors import SailError, TrainingError
+from sail.errors import SailError
 from sail.replay.host_frames import HostFrames
 from sail.training.emulators import Pools, together
 from sail.training.host_device import DeviceSide, HostState, Saved
@@ -28,7 +28,7 @@ from sail.training.host_evaluation import evaluate_seed
 from sail.training.journal import DamagedJournalError, Journal
 from sail.training.learner import Diagnostics
 from sail.training.learner_thread import Learned, LearnerThread, nothing_learned
-from sail.training.parcels import pack
+from sail.training.parcels import Chosen, pack
 from sail.training.program import Advance, Scores, epsilon_of, make_agent
 
 FILL_ROWS = 8  # environments whose returns are filled in at once
@@ -248,7 +248,7 @@ class HostProgram:
             self._walkers, news, actions = self.device.walk(self._acting, self._walkers, self._key, parcel)
             actions.copy_to_host_async()
             for seed, pool in zip(asked, pools, strict=True):
-                pool.act(_Chosen(actions, int(seed)))
+                pool.act(Chosen(actions, int(seed)))
             self._learner_thread.write(news)
             ended = [self._account(seed, answers[seed]) for seed in asked]
             self._fill_returns(asked, ended)
@@ -282,21 +282,3 @@ class HostProgram:
                 some = over[first : first + FILL_ROWS]
                 rows[seed, : len(some)] = some
             self._learner_thread.fill(rows)
-
-
-class _Chosen:
-    """A seed's actions, which the device may have yet to choose."""
-
-    def __init__(self, actions: Any, seed: int) -> None:
-        self._actions, self._seed = actions, seed
-
-    def ready(self) -> bool:
-        """Whether the device has chosen them. One that has failed says so when they are asked for."""
-        return bool(self._actions.is_ready())
-
-    def __call__(self) -> Any:
-        """Waits for the device."""
-        try:
-            return np.asarray(self._actions)[self._seed]
-        except jax.errors.JaxRuntimeError as error:
-            raise TrainingError(f"The device failed: {error}") from error

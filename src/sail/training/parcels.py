@@ -1,14 +1,16 @@
-"""Rows on their way to the device: packed into few arrays, since each array costs a transfer of its own."""
+"""Rows on their way to the device, packed into few arrays, since each costs a transfer of its own; and actions back."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from sail.envs.host import Rows
+from sail.errors import TrainingError
 
 _FLAGS = ("terminated", "truncated", "stepped", "begins")
 
@@ -46,3 +48,21 @@ def unpack(parcel: Parcel) -> tuple[Rows, Array, Array]:
         **named,
     )
     return rows, rounds[0], lax.bitcast_convert_type(epsilon, jnp.float32)[0]
+
+
+class Chosen:
+    """A seed's actions, which the device may have yet to choose."""
+
+    def __init__(self, actions: Any, seed: int) -> None:
+        self._actions, self._seed = actions, seed
+
+    def ready(self) -> bool:
+        """Whether the device has chosen them. One that has failed says so when they are asked for."""
+        return bool(self._actions.is_ready())
+
+    def __call__(self) -> Any:
+        """Waits for the device."""
+        try:
+            return np.asarray(self._actions)[self._seed]
+        except jax.errors.JaxRuntimeError as error:
+            raise TrainingError(f"The device failed: {error}") from error
