@@ -1,4 +1,4 @@
-"""How soon favourite actions change on an Atari game while an agent learns: after one update, ten, a thousand.
+"""How soon favourite actions change on an Atari game while an agent learns: after one update, ten, three hundred.
 
     python -m evidence churn results/atari/churn.csv RUN RUN ...
 

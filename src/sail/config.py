@@ -19,7 +19,7 @@ from sail.envs import SETTINGS as ENV_SETTINGS
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.settings import Int, JaxEnvSettings, settings
 from sail.errors import BadInputError, invalid_settings, unknown_name
-from sail.presets import PRESETS, implied
+from sail.presets import HOLD, HOLD_TOGETHER, PRESETS, implied
 from sail.settings import (
     OPTIMISERS,
     AdamSettings,
@@ -34,11 +34,6 @@ from sail.settings import (
     RNDSettings,
     RuleSettings,
 )
-
-HOLD, HOLD_TOGETHER = 64, 7_680
-"""What `learning.hold` is for emulators. A single one, as in Dopamine, has a new network every 4 steps, one update
-apart; of 120, each would have one at every step, 30 updates apart. With 64 steps, which are 7,680 of all 120 together,
-they score about as one does on two games; with 256 they are late on one of them (docs/results.md)."""
 
 
 @settings
@@ -119,7 +114,7 @@ class Config:
     def renews_at(self, boundary: int) -> bool:
         """Whether environments get a new network to act with after the block that ends at this step."""
         period = self.hold * self.learning.num_envs
-        return boundary // period > (boundary - self.block_steps) // period
+        return boundary % period < self.block_steps
 
     @property
     def phase_steps(self) -> int:
