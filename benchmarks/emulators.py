@@ -42,7 +42,7 @@ def play(game: str, kind: str, begin: float, seconds: float) -> float:
     settings = AtariSettings(**told)
     one = AtariEnv(settings, 1)  # only to be asked for its actions
     one.close()
-    screen = whole_screen(game) if kind == "whole" else (SCREEN, SCREEN)
+    screen = whole_screen(settings) if kind == "whole" else (SCREEN, SCREEN)
     (table,) = tables([GAMES_EACH], screen, bytearray(bytes_of_tables([GAMES_EACH], screen)))
     own, rng = games(settings, table, screen), np.random.default_rng(0)
     table["seed"][:] = seeds_of_games(0, GAMES_EACH)

@@ -119,10 +119,10 @@ def make_pools(
     With `whole_screens`, which only Atari games have, rows carry screens as they are.
     """
     screen: dict[str, Any] = {}
-    if whole_screens:
+    if whole_screens and isinstance(settings, AtariSettings):
         from sail.envs.atari import whole_screen
 
-        screen["screen"] = whole_screen(settings.name)
+        screen["screen"] = whole_screen(settings)
     if isinstance(settings, AtariSettings) and settings.processes:
         if os.name != "posix":  # said before the crew is imported, which could not be elsewhere
             raise BadInputError("env.processes needs Linux or macOS: leave it at 0.")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from sail.envs.atari_roms import rom_of, rom_path
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.errors import BadInputError, TrainingError
@@ -21,14 +22,13 @@ from sail.machine import in_idle_class
 SCREEN = 84
 
 
-def whole_screen(name: str) -> tuple[int, int]:
+def whole_screen(settings: AtariSettings) -> tuple[int, int]:
     """Height and width of a game's own screen."""
-    from ale_py import ALEInterface, LoggerMode, roms
+    from ale_py import ALEInterface, LoggerMode
 
     ALEInterface.setLoggerMode(LoggerMode.Error)
-    path, game = roms.get_rom_path(rom(name)), ALEInterface()
-    assert path is not None, name
-    game.loadROM(path)
+    game = ALEInterface()
+    game.loadROM(rom_path(settings))
     height, width = game.getScreenDims()
     return int(height), int(width)
 
@@ -73,7 +73,8 @@ class AtariEnv:
             use_fire_reset=False,
             reward_clipping=False,
         )
-        self._env: Any = in_idle_class(start) if settings.give_way else start()
+        with rom_of(settings):
+            self._env: Any = in_idle_class(start) if settings.give_way else start()
         actions: Any = self._env.ale.get_action_set()
         self.num_actions = len(actions)
         self.action_names: list[str] = [action.name for action in actions]

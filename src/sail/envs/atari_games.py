@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
+from sail.envs.atari_roms import rom_path
+from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
 
 
 class AtariGames:
@@ -19,12 +20,10 @@ class AtariGames:
 
     def __init__(self, settings: AtariSettings, table: dict[str, Any]) -> None:
         """As many games as the table has rows."""
-        from ale_py import ALEInterface, LoggerMode, roms
+        from ale_py import ALEInterface, LoggerMode
 
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        path = roms.get_rom_path(rom(settings.name))
-        assert path is not None, settings.name
-        self._rom, self._table = path, table
+        self._rom, self._table = rom_path(settings), table
         self._all_actions, self._life_loss_ends = settings.actions == "full", settings.life_loss_ends
         self._most_frames = settings.time_limit * FRAME_SKIP
         self._games = [ALEInterface() for _ in table["action"]]

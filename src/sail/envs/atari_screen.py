@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sail.envs.atari import SCREEN
+from sail.envs.atari_roms import rom_of
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings, rom
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.errors import BadInputError
@@ -30,16 +31,18 @@ class AtariScreen:
             raise BadInputError("Atari games need ale-py: pip install 'sail-rl[atari]'.") from None
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         gymnasium.register_envs(ale_py)
+        self._settings = settings
         self.name, self.stack = settings.name, settings.stack
         self.max_episode_steps: int | None = settings.time_limit
-        game: Any = ale_py.env.AtariEnv(
-            game=rom(settings.name),
-            frameskip=1,
-            repeat_action_probability=settings.sticky,
-            full_action_space=settings.actions == "full",
-            max_num_frames_per_episode=settings.time_limit * FRAME_SKIP,
-            render_mode="rgb_array",
-        )
+        with rom_of(settings):
+            game: Any = ale_py.env.AtariEnv(
+                game=rom(settings.name),
+                frameskip=1,
+                repeat_action_probability=settings.sticky,
+                full_action_space=settings.actions == "full",
+                max_num_frames_per_episode=settings.time_limit * FRAME_SKIP,
+                render_mode="rgb_array",
+            )
         try:
             self._env: Any = AtariPreprocessing(
                 game,
@@ -55,7 +58,8 @@ class AtariScreen:
 
     def reset(self, seed: int) -> None:
         """Begins an episode."""
-        frame, _ = self._env.reset(seed=seed)
+        with rom_of(self._settings):  # for a seed the game is loaded again
+            frame, _ = self._env.reset(seed=seed)
         self._rows = self._row(frame, 0.0, False, False, begins=True)
 
     def recv(self) -> Rows:

@@ -37,6 +37,9 @@ class AtariSettings:
     """Frames that make up what the agent sees."""
     noop_max: Annotated[Int, Field(ge=0, le=200)] = 0
     """Most random no-ops at the beginning of an episode."""
+    roms: str | None = None
+    """A folder with the games' files (bank_heist.bin), ale-py's or atari-py's, which the paper played; none for those
+    that ale-py carries."""
     clip_rewards: bool = True
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     resize: Literal["auto", "emulator", "device"] = "auto"
