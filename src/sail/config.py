@@ -111,16 +111,10 @@ class Config:
         """Steps that each outside environment takes with the same network, at the least."""
         return self.learning.hold or max(min(HOLD, HOLD_TOGETHER // self.learning.num_envs), 1)
 
-    @property
-    def groups(self) -> int:
-        """Groups of outside environments that each have a network to act with."""
-        return self.learning.groups or 1
-
-    def renewed_at(self, boundary: int) -> list[int]:
-        """The groups that get a new network to act with after the block that ends at this step; they take turns."""
-        period = self.hold * self.learning.num_envs // self.groups
-        turns = range((boundary - self.block_steps) // period + 1, boundary // period + 1)
-        return sorted({turn % self.groups for turn in turns})
+    def renews_at(self, boundary: int) -> bool:
+        """Whether environments get a new network to act with after the block that ends at this step."""
+        period = self.hold * self.learning.num_envs
+        return boundary % period < self.block_steps
 
     @property
     def phase_steps(self) -> int:
@@ -241,15 +235,6 @@ def _aligned(config: Config) -> Config:
         )
     if config.on_device and config.learning.num_pools is not None:
         raise BadInputError(f"learning.num_pools is for outside environments: {config.env.name} needs none.")
-    if config.groups > 1 and (config.groups % config.num_pools or config.learning.num_envs % config.groups):
-        raise BadInputError(
-            f"learning.groups must be 1, or divide learning.num_envs ({config.learning.num_envs}) and be a multiple of "
-            f"the {config.num_pools} pools (learning.num_pools), not {config.groups}."
-        )
-    if config.on_device and config.groups > 1:
-        raise BadInputError(
-            f"learning.groups is for outside environments: {config.env.name} has one network that acts."
-        )
     if config.on_device and config.learning.hold != 1:
         raise BadInputError(
             f"learning.hold is for outside environments: {config.env.name} acts with the same network for a block of "

@@ -189,9 +189,6 @@ class LearningSettings:
     """Steps that each outside environment takes, at the least, before the network it acts with is renewed; none for 64,
     or fewer for more than 120 environments, which then take 7,680 together (docs/atari.md). A run of fewer steps than
     they take together acts with its first network."""
-    groups: Annotated[Int, Field(ge=1, le=65_536)] | None = 1
-    """Groups of outside environments, each with a network of its own to act with: these are renewed one after the
-    other, so that many networks act at a time. 1, or a multiple of the pools that divides the environments."""
 
 
 @settings

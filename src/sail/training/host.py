@@ -37,8 +37,6 @@ FILL_ROWS = 8  # environments whose returns are filled in at once
 class HostProgram:
     """A config made executable. It owns the emulators, which start with `init` or `restore`."""
 
-    _acting: Params
-
     def __init__(self, config: Config) -> None:
         self.config = config
         num_envs = config.learning.num_envs
@@ -156,8 +154,8 @@ class HostProgram:
                     before, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
                 newest = self._learner_thread.learn(boundary)
-                if groups := self.config.renewed_at(boundary):
-                    self._acting = self.device.renewed(self._acting, before, groups)
+                if self.config.renews_at(boundary):
+                    self._acting = before
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from sail import replay
 from sail.agents.base import Agent, Params
@@ -57,9 +55,7 @@ class HostState(NamedTuple):
     ring: replay.Ring
     walkers: Walkers
     key: Array
-    acting: Params
-    """The networks that choose actions: the learner's of a block ago, or older (learning.hold). With several groups of
-    environments, an axis of groups comes after that of the seeds."""
+    acting: Params  # the networks that choose actions: the learner's of a block ago, or older (learning.hold)
 
 
 class Saved(NamedTuple):
@@ -112,13 +108,6 @@ class DeviceSide:
         self.draw = jax.jit(draw)
         self._finish = jax.jit(finish, donate_argnums=2, compiler_options=options)
         self.copy = jax.jit(lambda params: jax.tree.map(jnp.copy, params))
-        self._renew = jax.jit(
-            lambda acting, params, group: jax.tree.map(lambda x, new: x.at[:, group].set(new), acting, params),
-            donate_argnums=0,
-        )
-        self._for_all = jax.jit(
-            lambda params: jax.tree.map(lambda x: jnp.repeat(x[:, None], config.groups, axis=1), params)
-        )
         self._empty = jax.jit(over_seeds(self._empty_ring, seeds, 1))
         self._fresh = jax.jit(over_seeds(self._fresh_learner, seeds, 1))
 
@@ -145,20 +134,7 @@ class DeviceSide:
     def with_empty_ring(self, saved: Saved) -> HostState:
         """A state with nothing in its ring."""
         ring, walkers = self._empty(saved.key)
-        params = saved.learner.params
-        return HostState(saved.learner, ring, walkers, saved.key, self._for_all(params) if self._grouped else params)
-
-    def renewed(self, acting: Params, params: Params, groups: Sequence[int]) -> Params:
-        """The networks that act, when some groups of environments get these ones. `acting` is used up."""
-        if not self._grouped:
-            return params
-        for group in groups:
-            acting = self._renew(acting, params, np.int32(group))
-        return acting
-
-    @property
-    def _grouped(self) -> bool:
-        return self.config.groups > 1
+        return HostState(saved.learner, ring, walkers, saved.key, saved.learner.params)
 
     def _fresh_learner(self, seed: Array) -> Saved:
         key, learner_key = jax.random.split(jax.random.key(seed))
@@ -183,23 +159,10 @@ class DeviceSide:
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
         act_key = jax.random.fold_in(jax.random.fold_in(key, ACTING), count)
         coin_key, action_key, agent_key = jax.random.split(act_key, 3)
-        q = self._values(params, rows.env, observation, agent_key if self.agent.is_random else None)
+        q = self.agent.q_values(params, observation, agent_key if self.agent.is_random else None)
         random_action = (jax.random.bits(action_key, rows.env.shape) % self.env.num_actions).astype(jnp.int32)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key, rows.env.shape), random_action)
         return walkers._replace(action=walkers.action.at[rows.env].set(action)), news, action
-
-    def _values(self, params: Params, env: Array, observation: Array, key: Array | None) -> Array:
-        """[W, A]: what the network of each environment's group says. Rows of a pool are of whole groups."""
-        if not self._grouped:
-            return self.agent.q_values(params, observation, key)
-        each = self.config.learning.num_envs // self.config.groups
-        number = len(env) // each
-        order = jnp.argsort(env)
-        own = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, env[order[0]] // each, number), params)
-        by_group = observation[order].reshape(number, each, *observation.shape[1:])
-        keys = None if key is None else jax.random.split(key, number)
-        q = jax.vmap(self.agent.q_values)(own, by_group, keys).reshape(len(env), -1)
-        return jnp.zeros_like(q).at[order].set(q)
 
     def _moved(self, walkers: Walkers, rows: Rows) -> tuple[Walkers, News]:
         env = rows.env
