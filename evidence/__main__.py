@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evidence import atari, churn, dopamine, favourites, figures, gridworlds, page, remaining, report, tables
+from evidence import atari, churn, dopamine, favourites, figures, gridworlds, page, remaining, report, roms, tables
 from sail.errors import SailError
 
 
@@ -36,6 +36,13 @@ def main() -> None:
     turns.add_argument("to", type=Path, help="the file, such as results/atari/churn.csv")
     turns.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="a run's folder, with a checkpoint")
     turns.set_defaults(run=lambda options: print(churn.collect(options.runs, options.to)))
+    files = commands.add_parser(
+        "roms", help="compare atari-py's files of the games, which the paper played, with ale-py's"
+    )
+    files.add_argument("folder", type=Path, help="atari-py's files, bank_heist.bin and so on")
+    files.add_argument("to", type=Path, help="the file to write, such as results/atari/roms.csv")
+    files.add_argument("--picture", type=Path, default=tables.ROOT / "docs" / "images" / "roms.png")
+    files.set_defaults(run=lambda options: print(roms.collect(options.folder, options.to, options.picture)))
     rest = commands.add_parser("remaining", help="a study file with those games and agents whose CSV files are missing")
     rest.add_argument("study", help="such as evidence/atari")
     rest.add_argument("to", type=Path, help="the file to write")

@@ -22,8 +22,11 @@ MILLION = 1_000_000
 LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "active_share", "known_share", "seconds")
 NOT_HELD = Path("atari") / "not_held"
 """Runs from before emulators kept their networks (learning.hold), in the folder of results."""
-_ASIDE = {"learning.num_envs", "learning.max_block"}
-"""What does not make it another agent here, beside what never does. The number of emulators stands in every file."""
+OTHER_ROMS = Path("atari") / "atari_py_roms"
+"""Runs on the files of atari-py (env.roms), which are not for the same tables."""
+_ASIDE = {"learning.num_envs", "learning.max_block", "env.roms"}
+"""What does not make it another agent here, beside what never does. The number of emulators stands in every file, and
+so does the folder of the game's own file if it was not ale-py's."""
 
 
 class Curve(NamedTuple):
@@ -45,7 +48,8 @@ class Curve(NamedTuple):
 def collect(study: Path, to: Path) -> list[str]:
     """Writes a file for each run of a study that has begun, and says what was done.
 
-    Of two runs that would have the same file, the longer one stays; one with another number of emulators is refused.
+    Of two runs that would have the same file, the longer one stays; one with another number of emulators, or on another
+    file of the game, is refused.
     """
     said: list[str] = []
     for curve in from_runs(study, said):
@@ -55,6 +59,8 @@ def collect(study: Path, to: Path) -> list[str]:
             said.append(f"left out {path.name}: no million frames yet")
         elif there is not None and str(there.about["emulators"]) != str(curve.about["emulators"]):
             said.append(f"left out {path.name}: the one that is there has {there.about['emulators']} emulators")
+        elif there is not None and there.about.get("roms") != curve.about.get("roms"):
+            said.append(f"left out {path.name}: the one that is there was played on another file of the game")
         elif there is not None and there.frames >= curve.frames:
             said.append(f"left out {path.name}: the one that is there is as long")
         else:
@@ -80,6 +86,8 @@ def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
         about["seconds"] = "of training so far, beside whatever else ran on the machine"
         about["mean_return"] = "of the training episodes that ended in the million frames before"
         about["emulators"] = run.config.learning.num_envs
+        if roms := getattr(run.config.env, "roms", None):
+            about["roms"] = roms
         metrics = run.metrics()
         for seed in range(run.config.seed, run.config.seed + run.config.seeds):
             rows = [

@@ -43,11 +43,43 @@ def draw_all(results: Path, to: Path) -> list[Path]:
                 made.append(to / f"{name}.png")
                 figure.savefig(made[-1], dpi=130)
     points = results / "atari" / "published.csv"
+    published = tables.read(points) if points.is_file() else []
     for folder, name in (("atari", "atari_curves"), (atari.NOT_HELD, "atari_curves_not_held")):
         if games := atari.read_all(results / folder):
             made.append(to / f"{name}.png")
-            _atari(games, tables.read(points) if points.is_file() else []).savefig(made[-1], dpi=130)
+            _atari(games, published).savefig(made[-1], dpi=130)
+    if games := atari.read_all(results / atari.OTHER_ROMS):
+        made.append(to / "atari_roms.png")
+        kinds = {"ale-py's file": Path("atari"), "ale-py's file, networks not held": atari.NOT_HELD}
+        others = {kind: atari.read_all(results / folder) for kind, folder in kinds.items()}
+        _other_roms(games, others, published).savefig(made[-1], dpi=130)
     return made
+
+
+def _other_roms(curves: Sequence[Curve], others: dict[str, list[Curve]], points: Rows) -> Figure:
+    """A panel for each game that was played on atari-py's file, beside the same agent on ale-py's, and Dopamine's."""
+    games = sorted({(curve.game, curve.agent) for curve in curves})
+    figure, panels = _panels(1, len(games), "million frames", "mean training return", shared=False)
+    named: dict[str, Any] = {}
+    for axes, (game, agent) in zip(panels.flat, games, strict=True):
+        axes.set_title(f"{game}, {agent}", fontsize=9)
+        styles = {"atari-py's file": (COLOURS["sail-dqn"], "-")}
+        styles |= dict(zip(others, ((COLOURS["dqn"], "-"), (COLOURS["dqn"], ":")), strict=True))
+        last = max(curve.frames for curve in curves if (curve.game, curve.agent) == (game, agent))
+        for kind, drawn in {"atari-py's file": curves, **others}.items():
+            for curve in drawn:
+                if (curve.game, curve.agent) == (game, agent):
+                    rows = [row for row in curve.rows if row["mean_return"] is not None and row["frames"] <= last]
+                    colour, dashes = styles[kind]
+                    millions, scores = [row["frames"] / MILLION for row in rows], [row["mean_return"] for row in rows]
+                    (named[kind],) = axes.plot(millions, scores, dashes, color=colour, lw=1.4)
+        for point in points:
+            if (point["game"], point["agent"]) == (game, agent) and point["frames"] <= last:
+                at = point["frames"] / MILLION
+                axes.plot([at, at], [point["low"], point["high"]], color=OTHER, lw=0.8)
+                (named["Dopamine's runs"],) = axes.plot(at, point["mean"], "o", ms=3, color=OTHER)
+    _legend(figure, named, 2)
+    return figure
 
 
 def _atari(curves: Sequence[Curve], points: Rows) -> Figure:

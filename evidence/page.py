@@ -33,6 +33,7 @@ def filled(text: str, results: Path) -> str:
         "sizes": lambda: deep_sea(results),
         "scores": lambda: scores(results / "atari"),
         "dopamine": lambda: beside_dopamine(results / "atari", results),
+        "dopamine other roms": lambda: beside_dopamine(results / atari.OTHER_ROMS, results),
         "scores not held": lambda: scores(results / atari.NOT_HELD),
         "dopamine not held": lambda: beside_dopamine(results / atari.NOT_HELD, results),
     }

@@ -20,7 +20,8 @@ sys.path.insert(0, str(ROOT))
 
 from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
 
-PARTS = ("claims", "own", "when", "sizes", "scores", "dopamine", "scores not held", "dopamine not held")
+PARTS = ("claims", "own", "when", "sizes", "scores", "dopamine", "dopamine other roms")
+PARTS += ("scores not held", "dopamine not held")
 EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in PARTS)
 
 
@@ -82,6 +83,7 @@ def test_a_file_says_where_its_run_was_broken_off(tmp_path: Path, steps: int, sa
         ("dqn", "paper", {"learning": {"num_envs": 64, "num_pools": 2}}, "dqn"),
         ("iqn", "dopamine", {}, "iqn@dopamine"),
         ("rainbow", "dopamine", {}, "rainbow"),  # both presets have the same numbers
+        ("dqn", None, {"env": {"roms": "some/folder"}}, "dqn"),
         ("dqn", None, {"env": {"sticky": 0.0}}, "dqn,env.sticky=0.0"),
         (
             "sail-dqn",
@@ -107,6 +109,17 @@ def test_a_longer_curve_stays_and_other_numbers_of_emulators_are_refused(tmp_pat
     other = kept._replace(agent="sail-dqn", about={"emulators": "4"})
     with pytest.raises(SystemExit, match="4 and 8 emulators"):
         atari.by_agent([kept, other], 1)
+
+
+def test_runs_on_other_files_of_a_game_are_kept_apart(tmp_path: Path) -> None:
+    make_run(tmp_path / "usual" / "a", scores=(1.0,))
+    make_run(tmp_path / "other" / "a", scores=(1.0, 2.0), env={"roms": "some/folder"})
+    assert "wrote" in atari.collect(tmp_path / "usual", tmp_path / "to")[0]
+    assert "another file of the game" in atari.collect(tmp_path / "other", tmp_path / "to")[0]
+    (kept,) = atari.read_all(tmp_path / "to")
+    assert kept.frames == 1_000_000 and "roms" not in kept.about
+    assert "wrote" in atari.collect(tmp_path / "other", tmp_path / "apart")[0]
+    assert atari.read_all(tmp_path / "apart")[0].about["roms"] == "some/folder"
 
 
 def test_a_score_is_that_of_the_episodes_of_the_last_million_frames() -> None:

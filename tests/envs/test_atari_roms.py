@@ -1,0 +1,113 @@
+"""Games that are played from files of one's own: which are taken, and that every way to play them plays those."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sail.config import make_config
+from sail.envs.atari import AtariEnv, whole_screen
+from sail.envs.atari_roms import OF_ATARI_PY, rom_of, rom_path
+from sail.envs.atari_screen import AtariScreen
+from sail.envs.atari_settings import AtariSettings
+from sail.envs.shrinking import shrink
+from sail.envs.worker import bytes_of_tables, games, tables
+from sail.errors import BadInputError
+
+ale_py = pytest.importorskip("ale_py")
+roms = pytest.importorskip("ale_py.roms")
+
+
+def settings(**told: Any) -> AtariSettings:
+    return AtariSettings(**{"name": "atari:Breakout", "sticky": 0.0, "processes": 0, **told})
+
+
+@pytest.fixture
+def carnival(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A folder whose file for Breakout is Carnival, whose screen is four lines higher, as if atari-py had it so."""
+    data = roms.get_rom_path("carnival").read_bytes()
+    (tmp_path / "breakout.bin").write_bytes(data)
+    monkeypatch.setitem(OF_ATARI_PY, "breakout", hashlib.md5(data).hexdigest())
+    return str(tmp_path)
+
+
+def test_games_are_ale_pys_unless_a_folder_is_named(carnival: str) -> None:
+    assert rom_path(settings()) == roms.get_rom_path("breakout")
+    assert rom_path(settings(roms=carnival)) == Path(carnival) / "breakout.bin"
+    assert make_config("atari:Breakout").host_env.roms is None
+    config = make_config("atari:Breakout", overrides={"env": {"roms": carnival}})
+    assert rom_path(config.host_env) == Path(carnival) / "breakout.bin"
+
+
+def test_ale_pys_own_files_may_be_in_a_folder() -> None:
+    usual = roms.get_rom_path("breakout")
+    assert rom_path(settings(roms=str(usual.parent))) == usual
+
+
+def test_sums_are_of_other_files_than_ale_pys() -> None:
+    usual = roms._get_expected_bin_hashes()
+    assert len(OF_ATARI_PY) == 31
+    assert all(usual[f"{name}.bin"] != found for name, found in OF_ATARI_PY.items())
+
+
+def test_what_is_not_the_game_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "breakout.bin"
+    with pytest.raises(BadInputError) as refused:
+        rom_path(settings(roms=str(tmp_path)))
+    assert str(refused.value) == (
+        f"env.roms: {path} cannot be read (No such file or directory): atari:Breakout is played from a file of that "
+        "name."
+    )
+    path.write_bytes(b"not a game")
+    with pytest.raises(BadInputError) as refused:
+        rom_path(settings(roms=str(tmp_path)))
+    assert str(refused.value) == (
+        f"env.roms: {path} is neither ale-py's nor atari-py's file for atari:Breakout: its MD5 sum is "
+        f"{hashlib.md5(b'not a game').hexdigest()}."
+    )
+    with pytest.raises(BadInputError):
+        AtariEnv(settings(roms=str(tmp_path)), 1)
+
+
+def test_ale_py_finds_its_own_files_again(carnival: str) -> None:
+    usual = roms.get_rom_path
+    with pytest.raises(KeyError), rom_of(settings(roms=carnival)):
+        assert roms.get_rom_path("breakout") == Path(carnival) / "breakout.bin"
+        raise KeyError
+    assert roms.get_rom_path is usual
+
+
+def first_screens(own: AtariSettings, way: str) -> Any:
+    """What is seen of a game before anything was done, in one of the ways that it can be played."""
+    if way == "for videos":
+        pytest.importorskip("cv2")
+        screen = AtariScreen(own)
+        screen.reset(7)
+        return screen.recv().observation[0]
+    size = whole_screen(own) if "whole" in way else (84, 84)
+    if "process" in way:
+        (table,) = tables([1], size, bytearray(bytes_of_tables([1], size)))
+        games(own, table, size).reset()
+        return table["observation"][0]
+    env = AtariEnv(own, 1, size)
+    env.reset(7)
+    seen = env.recv().observation[0]
+    env.close()
+    return seen
+
+
+@pytest.mark.parametrize("way", ["threads", "whole, in threads", "a process", "whole, in a process", "for videos"])
+def test_every_way_to_play_plays_the_file(carnival: str, way: str) -> None:
+    ale = ale_py.ALEInterface()
+    ale.loadROM(Path(carnival) / "breakout.bin")
+    ale.reset_game()
+    screen = ale.getScreenGrayscale()
+    assert screen.shape == (214, 160)  # Breakout has 210 lines
+    expected = screen if "whole" in way else shrink(jnp.asarray(screen), 84, 84, jnp.int32(0))
+    np.testing.assert_array_equal(first_screens(settings(roms=carnival), way), expected)
+    assert not np.array_equal(first_screens(settings(), way), expected)
