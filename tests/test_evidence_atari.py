@@ -246,7 +246,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     text = page.filled(EMPTY_PAGE, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
-    assert text.count("No runs yet.") == 6
+    assert text.count("No runs yet.") == 7
     for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
             write_curve(tmp_path, game, agent, [score] * 10)
@@ -261,6 +261,8 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     tables.write(tmp_path / "atari" / "published.csv", {"source": "nowhere"}, [published, *others])
     write_curve(tmp_path / "elsewhere", "Alien", "dqn", [9.0] * 5)
     (tmp_path / "elsewhere" / "atari").rename(tmp_path / atari.NOT_HELD)
+    write_curve(tmp_path / "elsewhere", "Alien", "dqn", [8.5])
+    (tmp_path / "elsewhere" / "atari").rename(tmp_path / atari.OTHER_ROMS)
     text = page.filled(text, tmp_path)
     ours = row_of(text, claim)
     # 15 games of +50 %, and 15 over the mean of 10 and 14.
@@ -271,6 +273,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     inside, near, no = "10.0 (8.0 to 1,234)", "10.0 (8.0 to 9.5), near", "10.0 (8.0 to 8.0), **no**"
     assert f"| Alien | dqn | 1 | 64 | {inside} | {near} | {no} |" in text
     assert "| Alien | dqn | 1 | 64 | 9.0 (8.0 to 1,234) | 9.0 (8.0 to 9.5) |\n<!-- end of dopamine not held" in text
+    assert "| Alien | dqn | 1 | 64 | 8.5 (8.0 to 1,234) |\n<!-- end of dopamine other roms" in text
     assert page.filled(text, tmp_path) == text
     with pytest.raises(SystemExit, match="claims"):
         page.filled("", tmp_path)
@@ -353,6 +356,20 @@ def test_curves_are_drawn(tmp_path: Path) -> None:
     write_curve(tmp_path, "Pong", "dqn", [-20.0, -10.0])
     write_curve(tmp_path, "Freeway", "sail-dqn", [1.0, 3.0, 2.0])
     assert [path.name for path in figures.draw_all(tmp_path, tmp_path / "pictures")] == ["atari_curves.png"]
+
+
+def test_both_files_of_a_game_are_drawn_beside_each_other() -> None:
+    rows = [
+        {"frames": million * 10**6, "mean_return": score, "episodes": 1} for million, score in enumerate([1.0, 9.0], 1)
+    ]
+    own = atari.Curve("Amidar", "dqn", 0, rows, {})
+    longer = own._replace(rows=[*rows, rows[-1] | {"frames": 3 * 10**6}])
+    others = {"usual": [longer, own._replace(agent="sail-dqn")], "usual, not held": [own._replace(game="Alien")]}
+    published = {"game": "Amidar", "agent": "dqn", "frames": 10**6, "runs": 5, "low": 2.0, "mean": 3.0, "high": 4.0}
+    figure = figures._other_roms([own], others, [published, published | {"frames": 3 * 10**6}])
+    (axes,) = figure.axes
+    drawn = [line.get_xydata().tolist() for line in axes.lines]
+    assert drawn == [[[1, 1], [2, 9]], [[1, 1], [2, 9]], [[1, 2], [1, 4]], [[1, 3]]]  # as far as the first one goes
 
 
 def test_the_committed_page_is_up_to_date() -> None:
