@@ -23,7 +23,7 @@ LOGGED = ("episodes", "max_q", "bonus", "advantage_part", "imitation_part", "act
 NOT_HELD = Path("atari") / "not_held"
 """Runs from before emulators kept their networks (learning.hold), in the folder of results."""
 OTHER_ROMS = Path("atari") / "atari_py_roms"
-"""Runs on the files of atari-py (env.roms), which are not for the same tables."""
+"""Runs on other files of the games than ale-py's (env.roms), which are not for the same tables."""
 _ASIDE = {"learning.num_envs", "learning.max_block", "env.roms"}
 """What does not make it another agent here, beside what never does. The number of emulators stands in every file, and
 so does the folder of the game's own file if it was not ale-py's."""
@@ -48,19 +48,18 @@ class Curve(NamedTuple):
 def collect(study: Path, to: Path) -> list[str]:
     """Writes a file for each run of a study that has begun, and says what was done.
 
-    Of two runs that would have the same file, the longer one stays; one with another number of emulators, or on another
-    file of the game, is refused.
+    Of two runs that would have the same file, the longer one stays; one with another number of emulators is refused.
+    Runs on other files of the games go into a folder of their own.
     """
     said: list[str] = []
     for curve in from_runs(study, said):
-        path = to / f"{curve.game}_{curve.agent}_seed{curve.seed}.csv"
+        own = to / OTHER_ROMS.name if "roms" in curve.about else to
+        path = own / f"{curve.game}_{curve.agent}_seed{curve.seed}.csv"
         there = _read(path) if path.is_file() else None
         if not curve.rows:
             said.append(f"left out {path.name}: no million frames yet")
         elif there is not None and str(there.about["emulators"]) != str(curve.about["emulators"]):
             said.append(f"left out {path.name}: the one that is there has {there.about['emulators']} emulators")
-        elif there is not None and there.about.get("roms") != curve.about.get("roms"):
-            said.append(f"left out {path.name}: the one that is there was played on another file of the game")
         elif there is not None and there.frames >= curve.frames:
             said.append(f"left out {path.name}: the one that is there is as long")
         else:

@@ -48,38 +48,45 @@ def draw_all(results: Path, to: Path) -> list[Path]:
         if games := atari.read_all(results / folder):
             made.append(to / f"{name}.png")
             _atari(games, published).savefig(made[-1], dpi=130)
-    if games := atari.read_all(results / atari.OTHER_ROMS):
+    if other_roms := atari.read_all(results / atari.OTHER_ROMS):
         made.append(to / "atari_roms.png")
-        kinds = {"ale-py's file": Path("atari"), "ale-py's file, networks not held": atari.NOT_HELD}
-        others = {kind: atari.read_all(results / folder) for kind, folder in kinds.items()}
-        _other_roms(games, others, published).savefig(made[-1], dpi=130)
+        usual = {"ale-py's file": Path("atari"), "ale-py's file, networks not held": atari.NOT_HELD}
+        others = {kind: atari.read_all(results / folder) for kind, folder in usual.items()}
+        _other_roms({"atari-py's file": other_roms, **others}, published).savefig(made[-1], dpi=130)
     return made
 
 
-def _other_roms(curves: Sequence[Curve], others: dict[str, list[Curve]], points: Rows) -> Figure:
-    """A panel for each game that was played on atari-py's file, beside the same agent on ale-py's, and Dopamine's."""
-    games = sorted({(curve.game, curve.agent) for curve in curves})
-    figure, panels = _panels(1, len(games), "million frames", "mean training return", shared=False)
+def _other_roms(kinds: dict[str, list[Curve]], points: Rows) -> Figure:
+    """A panel for each game and agent of the first kind of curves, with those of the other kinds as far as they go."""
+    styles = ((COLOURS["sail-dqn"], "-"), (COLOURS["dqn"], "-"), (COLOURS["dqn"], ":"))
+    first = next(iter(kinds.values()))
+    shown = sorted({(curve.game, curve.agent) for curve in first})
+    figure, panels = _panels(1, len(shown), "million frames", "mean training return", shared=False)
     named: dict[str, Any] = {}
-    for axes, (game, agent) in zip(panels.flat, games, strict=True):
+    for axes, (game, agent) in zip(panels.flat, shown, strict=True):
         axes.set_title(f"{game}, {agent}", fontsize=9)
-        styles = {"atari-py's file": (COLOURS["sail-dqn"], "-")}
-        styles |= dict(zip(others, ((COLOURS["dqn"], "-"), (COLOURS["dqn"], ":")), strict=True))
-        last = max(curve.frames for curve in curves if (curve.game, curve.agent) == (game, agent))
-        for kind, drawn in {"atari-py's file": curves, **others}.items():
-            for curve in drawn:
+        last = max(curve.frames for curve in first if (curve.game, curve.agent) == (game, agent))
+        for (kind, curves), (colour, dashes) in zip(kinds.items(), styles, strict=True):
+            for curve in curves:
                 if (curve.game, curve.agent) == (game, agent):
                     rows = [row for row in curve.rows if row["mean_return"] is not None and row["frames"] <= last]
-                    colour, dashes = styles[kind]
                     millions, scores = [row["frames"] / MILLION for row in rows], [row["mean_return"] for row in rows]
                     (named[kind],) = axes.plot(millions, scores, dashes, color=colour, lw=1.4)
-        for point in points:
-            if (point["game"], point["agent"]) == (game, agent) and point["frames"] <= last:
-                at = point["frames"] / MILLION
-                axes.plot([at, at], [point["low"], point["high"]], color=OTHER, lw=0.8)
-                (named["Dopamine's runs"],) = axes.plot(at, point["mean"], "o", ms=3, color=OTHER)
+        if dot := _published(axes, points, game, agent, last, OTHER):
+            named["Dopamine's runs"] = dot
     _legend(figure, named, 2)
     return figure
+
+
+def _published(axes: Any, points: Rows, game: str, agent: str, last: int, colour: str) -> Any:
+    """Dopamine's means as points, with bars over its runs; the last of them."""
+    dot = None
+    for point in points:
+        if (point["game"], point["agent"]) == (game, agent) and point["frames"] <= last:
+            at = point["frames"] / MILLION
+            axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
+            (dot,) = axes.plot(at, point["mean"], "o", ms=3, color=colour)
+    return dot
 
 
 def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
@@ -100,11 +107,7 @@ def _atari(curves: Sequence[Curve], points: Rows) -> Figure:
             (line,) = axes.plot(millions, [row["mean_return"] for row in rows], color=colour, lw=1.2)
             named.setdefault(curve.agent, line)
         for agent in sorted({curve.agent for curve in own}):
-            theirs = [p for p in points if (p["game"], p["agent"]) == (game, agent) and p["frames"] <= last]
-            for point in theirs:
-                at, colour = point["frames"] / MILLION, COLOURS.get(agent, OTHER)
-                axes.plot([at, at], [point["low"], point["high"]], color=colour, lw=0.8)
-                (dot,) = axes.plot(at, point["mean"], "o", ms=3, color=colour)
+            if dot := _published(axes, points, game, agent, last, COLOURS.get(agent, OTHER)):
                 named.setdefault(f"{agent}, Dopamine's", dot)
     _legend(figure, named, 2 if figure.get_figwidth() < 6 else 4)
     return figure

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evidence.atari import Curve, label, read_all
+from evidence.atari import OTHER_ROMS, Curve, label, read_all
 from sail.envs.atari_settings import FRAME_SKIP
 from sail.errors import BadInputError
 from sail.studies.cells import Cell, expand
@@ -24,8 +24,8 @@ def write(study: str, to: Path, results: Path) -> str:
         raise BadInputError(f"{name} has {others[0]}: only runs of Atari games have files of their own.")
     if not results.is_dir():
         raise BadInputError(f"There is no folder {results} of results.")
-    there = read_all(results)
-    missing = [cell for cell in cells if not _has_run(cell, there)]
+    there = {other: read_all(results / OTHER_ROMS.name if other else results) for other in (False, True)}
+    missing = [cell for cell in cells if not _has_run(cell, there[bool(cell.settings.get("env.roms"))])]
     if not missing:
         return f"Nothing of {name} is missing: no file was written."
     tree = definition.to_tree() | {"title": f"What {name} has yet to run"}

@@ -112,14 +112,12 @@ def test_a_longer_curve_stays_and_other_numbers_of_emulators_are_refused(tmp_pat
 
 
 def test_runs_on_other_files_of_a_game_are_kept_apart(tmp_path: Path) -> None:
-    make_run(tmp_path / "usual" / "a", scores=(1.0,))
-    make_run(tmp_path / "other" / "a", scores=(1.0, 2.0), env={"roms": "some/folder"})
-    assert "wrote" in atari.collect(tmp_path / "usual", tmp_path / "to")[0]
-    assert "another file of the game" in atari.collect(tmp_path / "other", tmp_path / "to")[0]
-    (kept,) = atari.read_all(tmp_path / "to")
-    assert kept.frames == 1_000_000 and "roms" not in kept.about
-    assert "wrote" in atari.collect(tmp_path / "other", tmp_path / "apart")[0]
-    assert atari.read_all(tmp_path / "apart")[0].about["roms"] == "some/folder"
+    make_run(tmp_path / "runs" / "a", scores=(1.0,))
+    make_run(tmp_path / "runs" / "b", scores=(1.0, 2.0), env={"roms": "some/folder"})
+    assert len(atari.collect(tmp_path / "runs", tmp_path / "atari")) == 2
+    (usual,), (other,) = atari.read_all(tmp_path / "atari"), atari.read_all(tmp_path / atari.OTHER_ROMS)
+    assert (usual.frames, other.frames) == (1_000_000, 2_000_000)
+    assert "roms" not in usual.about and other.about["roms"] == "some/folder"
 
 
 def test_a_score_is_that_of_the_episodes_of_the_last_million_frames() -> None:
@@ -364,9 +362,9 @@ def test_both_files_of_a_game_are_drawn_beside_each_other() -> None:
     ]
     own = atari.Curve("Amidar", "dqn", 0, rows, {})
     longer = own._replace(rows=[*rows, rows[-1] | {"frames": 3 * 10**6}])
-    others = {"usual": [longer, own._replace(agent="sail-dqn")], "usual, not held": [own._replace(game="Alien")]}
+    kinds = {"own": [own], "usual": [longer, own._replace(agent="sail-dqn")], "not held": [own._replace(game="Alien")]}
     published = {"game": "Amidar", "agent": "dqn", "frames": 10**6, "runs": 5, "low": 2.0, "mean": 3.0, "high": 4.0}
-    figure = figures._other_roms([own], others, [published, published | {"frames": 3 * 10**6}])
+    figure = figures._other_roms(kinds, [published, published | {"frames": 3 * 10**6}])
     (axes,) = figure.axes
     drawn = [line.get_xydata().tolist() for line in axes.lines]
     assert drawn == [[[1, 1], [2, 9]], [[1, 1], [2, 9]], [[1, 2], [1, 4]], [[1, 3]]]  # as far as the first one goes

@@ -85,6 +85,19 @@ def test_seeds_that_train_together_must_all_be_there(tmp_path: Path) -> None:
     assert not to.exists()
 
 
+def test_runs_on_other_files_of_the_games_are_looked_for_elsewhere(tmp_path: Path) -> None:
+    study, to, results = one_game(tmp_path, 1), tmp_path / "rest.yaml", tmp_path / "results"
+    text = Path(study).read_text()
+    Path(study).write_text(text.replace("16}", "16, env.roms: some/folder}"))
+    has_run(results, "Pong_dqn_seed0")
+    assert remaining.write(study, to, results).startswith("1 of 1 ")
+    has_run(results / "atari_py_roms", "Pong_dqn_seed0")
+    assert remaining.write(study, to, results).startswith("Nothing ")
+    Path(study).write_text(text)
+    (results / "Pong_dqn_seed0.csv").unlink()
+    assert remaining.write(study, to, results).startswith("1 of 1 ")
+
+
 def test_what_cannot_be_answered_is_one_sentence_and_exit_code_2(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     there = tmp_path / "results"
     there.mkdir()

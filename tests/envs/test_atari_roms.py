@@ -10,14 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sail.cli import main
 from sail.config import make_config
 from sail.envs.atari import AtariEnv, whole_screen
 from sail.envs.atari_roms import OF_ATARI_PY, rom_of, rom_path
 from sail.envs.atari_screen import AtariScreen
 from sail.envs.atari_settings import AtariSettings
+from sail.envs.crew import Crew
 from sail.envs.shrinking import shrink
 from sail.envs.worker import bytes_of_tables, games, tables
-from sail.errors import BadInputError
+from sail.errors import BadInputError, TrainingError
 
 ale_py = pytest.importorskip("ale_py")
 roms = pytest.importorskip("ale_py.roms")
@@ -53,6 +55,10 @@ def test_sums_are_of_other_files_than_ale_pys() -> None:
     usual = roms._get_expected_bin_hashes()
     assert len(OF_ATARI_PY) == 31
     assert all(usual[f"{name}.bin"] != found for name, found in OF_ATARI_PY.items())
+    # By md5sum over the folder atari_roms of atari-py 0.2.6.
+    assert OF_ATARI_PY["bank_heist"] == "83b8c01c72306d60dd9b753332ebd276"
+    together = "".join(f"{name} {found}\n" for name, found in sorted(OF_ATARI_PY.items()))
+    assert hashlib.md5(together.encode()).hexdigest() == "e9fd49075a6f8b36342c95ecbdca95f0"
 
 
 def test_what_is_not_the_game_is_refused(tmp_path: Path) -> None:
@@ -74,10 +80,38 @@ def test_what_is_not_the_game_is_refused(tmp_path: Path) -> None:
         AtariEnv(settings(roms=str(tmp_path)), 1)
 
 
+@pytest.mark.parametrize("folder", ["~nosuchuser/roms", "a\0b"])
+def test_a_folder_that_cannot_be_is_refused(folder: str) -> None:
+    with pytest.raises(BadInputError, match=r"breakout.bin cannot be read \(.+\): atari:Breakout is played"):
+        rom_path(settings(roms=folder))
+
+
+def test_the_command_refuses_it_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["train", "atari:Breakout", "--frames", "400", "--env.roms", str(tmp_path), "--out", str(tmp_path / "run")]
+    assert main(told) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_processes_are_told_of_the_folder(carnival: str) -> None:
+    """They know nothing of the fixture's sum, so they refuse its file."""
+    own = settings(roms=carnival, processes=1)
+    with pytest.raises(TrainingError, match="neither ale-py's nor atari-py's"):
+        crew = Crew(own, 1, 1, screen=whole_screen(own))
+        try:
+            crew.pools[0].reset(1)
+            crew.pools[0].recv(60)
+        finally:
+            crew.close()
+
+
 def test_ale_py_finds_its_own_files_again(carnival: str) -> None:
     usual = roms.get_rom_path
+    with rom_of(settings()):
+        assert roms.get_rom_path is usual
     with pytest.raises(KeyError), rom_of(settings(roms=carnival)):
         assert roms.get_rom_path("breakout") == Path(carnival) / "breakout.bin"
+        assert roms.get_rom_path("pong") == usual("pong")
         raise KeyError
     assert roms.get_rom_path is usual
 

@@ -65,14 +65,17 @@ def rom_path(settings: AtariSettings) -> Path:
         path = roms.get_rom_path(name)
         assert path is not None, name
         return path
-    path = Path(settings.roms).expanduser() / f"{name}.bin"
+    path = Path(settings.roms, f"{name}.bin")
     try:
-        found = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-    except OSError as error:
+        path = path.expanduser()
+        found = _md5(path)
+    except (OSError, RuntimeError, ValueError) as error:  # nobody's home, or no path at all
+        why = getattr(error, "strerror", None) or error
         raise BadInputError(
-            f"env.roms: {path} cannot be read ({error.strerror}): {settings.name} is played from a file of that name."
+            f"env.roms: {path} cannot be read ({why}): {settings.name} is played from a file of that name."
         ) from None
-    if found not in (OF_ATARI_PY.get(name), roms._get_expected_bin_hashes()[f"{name}.bin"]):
+    usual = roms.get_rom_path(name)
+    if found != OF_ATARI_PY.get(name) and (usual is None or found != _md5(usual)):
         raise BadInputError(
             f"env.roms: {path} is neither ale-py's nor atari-py's file for {settings.name}: its MD5 sum is {found}."
         )
@@ -82,13 +85,20 @@ def rom_path(settings: AtariSettings) -> Path:
 @contextmanager
 def rom_of(settings: AtariSettings) -> Iterator[None]:
     """In here ale-py's own environments, which take the name of a game and no file, find the file of the settings."""
+    if settings.roms is None:
+        yield
+        return
     from ale_py import roms
 
-    path = rom_path(settings)
+    game, path = rom(settings.name), rom_path(settings)
     with _finding:
         usual = roms.get_rom_path
-        roms.get_rom_path = lambda name: path
+        roms.get_rom_path = lambda name: path if name == game else usual(name)
         try:
             yield
         finally:
             roms.get_rom_path = usual
+
+
+def _md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()

@@ -73,7 +73,7 @@ class AtariScreen:
         self._rows = self._row(frame, reward, terminated, truncated and not terminated, begins=False)
 
     def render(self) -> Any:
-        """[210, 160, 3] what a person would see."""
+        """[height, 160, 3] what a person would see."""
         return self._env.render()
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class AtariSettings:
     """Most random no-ops at the beginning of an episode."""
     roms: str | None = None
     """A folder with the games' files (bank_heist.bin), ale-py's or atari-py's, which the paper played; none for those
-    that ale-py carries."""
+    that ale-py carries. A relative one is looked for where a command is started."""
     clip_rewards: bool = True
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     resize: Literal["auto", "emulator", "device"] = "auto"
