@@ -1,10 +1,8 @@
 """What atari-py's files of the games, which the paper played, show and do otherwise than those of ale-py.
 
-    pip download --no-deps --only-binary=:all: --python-version 3.6 --platform manylinux1_x86_64 atari-py==0.2.6
-    unzip atari_py-*.whl 'atari_py/atari_roms/*'
     python -m evidence roms atari_py/atari_roms results/atari/roms.csv
 
-Both files of a game are played with the same random actions. The picture shows what an agent sees of those
+(docs/atari.md says where those are to be had.) Both files of a game are played with the same random actions. The picture shows what an agent sees of those
 hard-exploration games whose files have screens of another height.
 """
 
