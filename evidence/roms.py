@@ -2,8 +2,8 @@
 
     python -m evidence roms atari_py/atari_roms results/atari/roms.csv
 
-(docs/atari.md says where those are to be had.) Both files of a game are played with the same random actions. The picture shows what an agent sees of those
-hard-exploration games whose files have screens of another height.
+(docs/atari.md says where those are to be had.) Both files of a game are played with the same random actions. The
+picture shows what an agent sees of those hard-exploration games whose files have screens of another height.
 """
 
 from __future__ import annotations

@@ -164,15 +164,6 @@ def test_a_distribution_on_the_support_stays_as_it_is(probabilities, first: int,
     np.testing.assert_allclose(fast_project(support, probabilities, support), probabilities, atol=1e-3)
 
 
-def test_rlax_projects_alike() -> None:
-    rlax, rng = pytest.importorskip("rlax"), np.random.default_rng(0)
-    support = jnp.linspace(-10, 10, 51)
-    atoms = jnp.array(rng.uniform(-13, 13, 30), jnp.float32)
-    probabilities = jnp.array(rng.dirichlet(np.ones(30)), jnp.float32)
-    expected = rlax.categorical_l2_project(atoms, probabilities, support)
-    np.testing.assert_allclose(project(atoms, probabilities, support), expected, atol=1e-6)
-
-
 def test_cross_entropy_by_hand() -> None:
     # softmax([0, log 3]) = [1/4, 3/4]: (log 4 + log(4/3)) / 2 = log(16 / 3) / 2 = 0.8369882.
     assert cross_entropy(jnp.array([0.0, math.log(3)]), jnp.array([0.5, 0.5])) == pytest.approx(0.8369882)
@@ -267,16 +258,6 @@ def test_gradient_descent_finds_the_quantiles() -> None:
     found = jax.lax.fori_loop(0, 400, lambda _, x: x - slope(x), jnp.full(4, 4.5))
     np.testing.assert_allclose(found, TRUE_QUANTILES, atol=0.25)  # Huber's rounding of the corner is kappa wide
     np.testing.assert_allclose(slope(found), np.zeros(4), atol=1e-4)
-
-
-@pytest.mark.parametrize("kappa", [0.5, 1.0, 2.0])
-def test_rlax_has_the_same_quantile_loss(kappa: float) -> None:
-    rlax, rng = pytest.importorskip("rlax"), np.random.default_rng(0)
-    quantiles, targets = (jnp.array(rng.normal(0, 2, size), jnp.float32) for size in (7, 4))
-    taus = jnp.array(rng.uniform(size=7), jnp.float32)
-    # The same sum and mean there, but Huber's loss is not divided by kappa.
-    expected = rlax.quantile_regression_loss(quantiles, taus, targets, huber_param=kappa) / kappa
-    assert quantile_huber(quantiles, taus, targets, kappa) == pytest.approx(float(expected), rel=1e-5)
 
 
 # Networks

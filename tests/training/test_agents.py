@@ -382,3 +382,33 @@ def test_every_base_learns_the_known_values_of_every_rule(base: str, rule: str) 
     last = 1 - entropy / 4
     first = DISCOUNT * (1 if "rainbow" in base else last + entropy) - entropy / 4
     np.testing.assert_allclose(values("probe-discount", 60), [[first] * 2, [last] * 2], atol=0.05)
+    # One step for all: three would mix in the values of the policy that acted.
+    values = learned_values(rule, base, replay={"n_step": 1}) if "rainbow" in base else values
+    for probe in ("probe-constant", "probe-observation", "probe-chain"):
+        learned = values(probe, 150 if probe == "probe-chain" else 60)
+        if rule == "munchausen":
+            np.testing.assert_allclose(learned, soft_values(probe), atol=0.05, err_msg=probe)
+            continue
+        # These rules widen gaps: the best action keeps its value, and the others are worth less, or as much.
+        known = np.array([q for _, q in envs.make(probe).optimal_values(DISCOUNT)])  # type: ignore[attr-defined]
+        np.testing.assert_allclose(learned.max(-1), known.max(-1), atol=0.05, err_msg=probe)
+        assert (learned <= known + 0.05).all()
+        if probe == "probe-chain":
+            assert learned.argmax(-1).tolist() == known.argmax(-1).tolist()
+
+
+def soft_values(probe: str) -> Any:
+    """Munchausen's fixed point: q(s, a) = r + clip(tau log pi(s, a), -1, 0) / 4 + discount * soft value of s'."""
+    known = [q for _, q in envs.make(probe).optimal_values(DISCOUNT)]  # type: ignore[attr-defined]
+    number = len(known)
+    q = np.zeros((number, 2))
+    for _ in range(200):
+        log_pi = q / TAU - np.logaddexp(*(q / TAU).T)[:, None]
+        bonus = np.clip(TAU * log_pi, -1, 0) / 4
+        soft = (np.exp(log_pi) * (q - TAU * log_pi)).sum(-1)
+        if probe == "probe-chain":
+            left = DISCOUNT * soft[np.maximum(np.arange(number) - 1, 0)]
+            q = np.stack([left, np.append(DISCOUNT * soft[1:], 1.0)], -1) + bonus
+        else:
+            q = np.array(known) + bonus  # an episode of one step
+    return q
