@@ -38,7 +38,7 @@ MAY_KNOW = {
     "bench_store": set(),
     "training": {"bench_store", "agents", "analysis", "rules", "replay", "envs", "exploration", "config", "settings"},
     "analysis": set(),
-    "agent_list": {"agents", "config", "rules"},
+    "agent_list": {"agents", "config", "presets", "rules"},
     "console": {"analysis", "config"},
     "commands": {"agent_list", "integrations", "config", "settings_help", "console", "training", "analysis", "envs"},
     "integrations": {"config", "training"},

@@ -7,12 +7,10 @@ from typing import Any
 from sail import rules
 from sail.agents import names
 from sail.config import config_to_tree, make_config
+from sail.presets import source
 
-SOURCES = {
-    "paper": "Ferret et al., 2021, which took Dopamine's of that time",
-    "dopamine": "Dopamine's later ones",
-    "small": "this project's, near what solves its examples",
-}
+NOT_THE_PAPERS = {"munchausen": "alpha, tau and clip: Vieillard et al., 2020"}
+"""Where the numbers of a rule come from that is not in the paper."""
 
 
 def agent_list(env: str = "atari:Pong", preset: str | None = None) -> list[dict[str, Any]]:
@@ -21,7 +19,7 @@ def agent_list(env: str = "atari:Pong", preset: str | None = None) -> list[dict[
     rows = []
     for name in names.all_names():
         config = make_config(env, name, preset=preset)
-        base = names.bases()[config.agent.base]
+        base, tree = names.bases()[config.agent.base], config_to_tree(config)
         rows.append(
             {
                 "name": name,
@@ -32,9 +30,12 @@ def agent_list(env: str = "atari:Pong", preset: str | None = None) -> list[dict[
                 "rule_says": _first_sentence(rules.known()[config.rule.name].bracket.__doc__),
                 "n_step": config.replay.n_step,
                 "prioritised": config.replay.prioritised,
-                "optimiser": config_to_tree(config)["optimiser"],
+                "optimiser": tree["optimiser"],
+                "agent_settings": tree["agent"],
+                "rule_settings": tree["rule"],
                 "preset": preset,
-                "numbers_from": SOURCES[preset],
+                "numbers_from": source(preset, config.agent.base),
+                "rule_numbers_from": NOT_THE_PAPERS.get(config.rule.name),
             }
         )
     return rows

@@ -154,7 +154,8 @@ def print_agents(rows: list[dict[str, Any]], env: str) -> None:
     console = Console(highlight=False, markup=False)
     title = Text(f"Base agents, as in {env}")
     bases = Table("base", "parts", "n", "optimiser", "published", title=title)
-    for row in {row["base"]: row for row in rows}.values():
+    plain = [row for row in rows if row["name"] == row["base"]]
+    for row in plain:
         optimiser = row["optimiser"]
         numbers = f"{optimiser['name']} {optimiser['learning_rate']:g}, eps {optimiser['eps']:g}"
         bases.add_row(*map(Text, (row["base"], row["parts"], str(row["n_step"]), numbers, row["published"])))
@@ -169,4 +170,9 @@ def print_agents(rows: list[dict[str, Any]], env: str) -> None:
         "'+rnd' behind it (or --rnd) adds random network distillation.",
         soft_wrap=True,
     )
-    console.print(f"Numbers: preset '{rows[0]['preset']}', {rows[0]['numbers_from']}.", soft_wrap=True)
+    console.print(f"Numbers of the preset '{rows[0]['preset']}' (--json has them all) are from:", soft_wrap=True)
+    for source in dict.fromkeys(row["numbers_from"] for row in plain):
+        named = ", ".join(row["base"] for row in plain if row["numbers_from"] == source)
+        console.print(f"  {named}: {source}", soft_wrap=True)
+    for rule in {row["rule"]: row for row in rows if row["rule_numbers_from"]}.values():
+        console.print(f"  {rule['rule']}: {rule['rule_numbers_from']}", soft_wrap=True)

@@ -76,6 +76,23 @@ _OF_BASE: dict[str, dict[str, dict[str, Any]]] = {
     "small": {"iqn": {"agent": _FEW_QUANTILES}},
 }
 
+_PAPER = "Ferret et al., 2021, which took Dopamine's of that time"
+_NEAREST = "those of Dopamine's Rainbow, the nearest it has"
+_SOURCES: dict[str, dict[str, str]] = {
+    "paper": {"dqn": _PAPER, "c51": _PAPER, "iqn": _PAPER, "rainbow": _PAPER},
+    "dopamine": {
+        "dqn": "Dopamine's agents in JAX",
+        "c51": "Dopamine",
+        "iqn": "Dopamine, October 2018, when its curves were made",
+        "rainbow": "Dopamine",
+    },
+}
+
+
+def source(preset: str, base: str) -> str:
+    """Where a base agent's numbers come from under a preset."""
+    return "this project, near what solves its examples" if preset == "small" else _SOURCES[preset].get(base, _NEAREST)
+
 
 def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list[Mapping[str, Any]]:
     """The settings that an environment's kind and a base agent bring along for this machine, later ones first."""
