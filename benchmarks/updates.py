@@ -1,6 +1,6 @@
 """Time per update of every agent on this machine, on observations of an Atari game; emulators play no part.
 
-    python benchmarks/updates.py                              # every base alone, under SAIL, and what RND costs
+    python benchmarks/updates.py                              # every base under every rule, and what RND costs
     python benchmarks/updates.py --agents dqn sail-dqn iqn sail-iqn iqn+rnd --rounds 10
 
 Batch 32, the network of the Nature paper, and whatever else the preset `paper` says (IQN: 64, 64 and 32 quantiles). An
@@ -30,10 +30,7 @@ from sail.training.bench import filled
 from sail.training.host import HostProgram
 from sail.training.provenance import provenance
 
-AGENTS = [
-    *(name for base in names.BASES for name in (base, f"sail-{base}")),
-    *("munchausen-dqn", "munchausen-iqn", "dqn+rnd", "iqn+rnd", "sail-iqn+rnd"),
-]
+AGENTS = [*names.all_names(), "dqn+rnd", "iqn+rnd", "sail-iqn+rnd"]
 RESULTS = Path(__file__).parent / "results"
 
 
