@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -48,7 +49,9 @@ def test_tensorboard_has_what_the_run_folder_has(tmp_path: Path) -> None:
 
 
 def test_a_resumed_run_goes_on_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tensorboardX")
+    tensorboard = pytest.importorskip("tensorboardX")
+    second = SimpleNamespace(time=lambda: 1_800_000_000.0)  # all of it happens within one
+    monkeypatch.setattr(tensorboard.event_file_writer, "time", second)
     monkeypatch.setenv("SAIL_WRITERS", "tensorboard")
     out = tmp_path / "run"
     assert main(["train", "probe-chain", "--out", str(out), "--quiet", *tiny_flags()]) == 0

@@ -99,7 +99,7 @@ def test_weights_are_what_is_covered(to: int, more: int) -> None:
 def test_whole_screens_made_small_are_the_small_ones(game: str) -> None:
     """Also those that processes play, and nothing but the screens is different."""
     plain = AtariSettings(name=f"atari:{game}", processes=0, give_way=False, time_limit=15)
-    assert whole_screen(plain.name) == SCREENS[game]
+    assert whole_screen(plain) == SCREENS[game]
     made = [make_pools(plain, 1, 3), make_pools(plain, 1, 3, whole_screens=True)]
     if game == "Carnival":
         made.append(make_pools(replace(plain, processes=2), 1, 3, whole_screens=True))

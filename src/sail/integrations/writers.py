@@ -6,6 +6,7 @@ They get what metrics.jsonl gets, when it gets it. The run folder stays the trut
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -44,8 +45,11 @@ class TensorBoard:
         for row in rows:
             seed, step = row["seed"], row["step"]
             if seed not in self._writers:
-                # A resumed run has lost what came after its checkpoint, and says so to TensorBoard.
-                self._writers[seed] = SummaryWriter(str(self._folder / f"seed{seed}"), purge_step=step)
+                # A resumed run has lost what came after its checkpoint, and says so to TensorBoard. Files are named by
+                # the second: one that is resumed within it would write over what it had written.
+                self._writers[seed] = SummaryWriter(
+                    str(self._folder / f"seed{seed}"), purge_step=step, filename_suffix=f".{time.time_ns()}"
+                )
             for name, value in numbers(row).items():
                 self._writers[seed].add_scalar(name, value, step)
             self._writers[seed].flush()
