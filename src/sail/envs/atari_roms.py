@@ -1,7 +1,7 @@
 """The files that games are played from: those that ale-py carries, or those of a folder (`env.roms`).
 
-The paper, and Dopamine before it, played the files that came with atari-py. For some games those are other cartridges
-than ale-py's: made for European television, say, with the same game in another picture (docs/atari.md).
+The paper, and Dopamine before it, played those that came with atari-py, by all we can tell. For some games they are
+other cartridges: made for European television, say, with the same game in another picture (docs/atari.md).
 """
 
 from __future__ import annotations
