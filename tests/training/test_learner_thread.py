@@ -36,7 +36,7 @@ def test_actions_are_chosen_with_the_networks_of_a_block_ago() -> None:
     try:
         state = program.init()
         fresh = state.learner.params
-        assert state.acting is fresh
+        assert_same_bits(state.acting, fresh)
         learner = state.learner._replace(params=always(0, fresh))
         state = program.advance(state._replace(learner=learner, acting=always(1, fresh)), 0, config.block_steps).state
         assert_same_bits(state.acting, learner.params)

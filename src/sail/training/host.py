@@ -140,7 +140,7 @@ class HostProgram:
         episodes: list[dict[str, Any]] = []
         diagnostics: list[Any] = []  # and not networks: a slice of hundreds of blocks would keep them all
         newest: Future[Learned] | None = None
-        before, failure = state.learner.params, None
+        to_act, failure = self.device.to_act_after(state.learner.params, step), None
         block = self.config.block_steps
         try:
             for boundary in range(step + block, step + num_steps + 1, block):
@@ -151,11 +151,11 @@ class HostProgram:
                 elif newest is not None:
                     self.pools.wait_for(newest)  # and not for all actions: the device would be through before that
                 if newest is not None:
-                    before, one = self._learner_thread.result(newest)
+                    to_act, one = self._learner_thread.result(newest)
                     diagnostics.append(one)
                 newest = self._learner_thread.learn(boundary)
-                if self.config.renews_at(boundary):
-                    self._acting = before
+                if to_act is not None:
+                    self._acting = to_act
                 over = [row for row in self._episodes if row["step"] <= boundary]
                 episodes += sorted(over, key=lambda row: (row["step"], row["seed"]))
                 self._episodes = [row for row in self._episodes if row["step"] > boundary]

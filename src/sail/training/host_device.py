@@ -84,8 +84,8 @@ class DeviceSide:
         learn = over_seeds(self._learn, seeds, 4, one_by_one=True)
         reprioritise = over_seeds(self._reprioritise, seeds, 3)
 
-        # What is given away (the rest) comes back first: jax pairs buffers by their shapes, in this order, and those of
-        # the optimiser look like networks. The networks stay: actions are chosen with older ones.
+        # What is given away comes back first and in the same order, the networks before the rest: jax pairs buffers by
+        # their shapes, and those of the optimiser look like networks.
         def finish(
             params: Params,
             target: Params,
@@ -97,28 +97,28 @@ class DeviceSide:
             states: Any,
         ) -> Any:
             learner, losses, diagnostics = learn(LearnerState(params, target, *rest), drawn, states, key, step)
-            return learner[2:], learner.params, reprioritise(ring, drawn.slots, losses), diagnostics
+            return learner.params, learner[2:], reprioritise(ring, drawn.slots, losses), diagnostics
 
         def update(params: Params, target: Params, rest: Any, ring: replay.Ring, key: Array, step: Array) -> Any:
             drawn = draw(ring, key, step)
             return finish(params, target, rest, ring, key, step, drawn, gather(ring.observation, drawn.places))
 
         options = GPU_OPTIONS if jax.default_backend() == "gpu" else None
-        self._update = jax.jit(update, donate_argnums=2, compiler_options=options)
+        self._update = jax.jit(update, donate_argnums=(0, 2), compiler_options=options)
         self.draw = jax.jit(draw)
-        self._finish = jax.jit(finish, donate_argnums=2, compiler_options=options)
+        self._finish = jax.jit(finish, donate_argnums=(0, 2), compiler_options=options)
         self.copy = jax.jit(lambda params: jax.tree.map(jnp.copy, params))
         self._empty = jax.jit(over_seeds(self._empty_ring, seeds, 1))
         self._fresh = jax.jit(over_seeds(self._fresh_learner, seeds, 1))
 
     def update(self, learner: LearnerState, ring: replay.Ring, key: Array, step: Any) -> Any:
-        """A block's updates: the learner, the ring's new priorities, diagnostics. The old networks stay as they are."""
-        rest, params, *others = self._update(learner.params, learner.target, learner[2:], ring, key, step)
+        """A block's updates: the learner, the ring's new priorities, diagnostics. The old learner is used up."""
+        params, rest, *others = self._update(learner.params, learner.target, learner[2:], ring, key, step)
         return LearnerState(params, learner.target, *rest), *others
 
     def learn(self, learner: LearnerState, ring: replay.Ring, key: Array, step: Any, drawn: Drawn, states: Any) -> Any:
         """The same from transitions that were drawn and states that were gathered elsewhere."""
-        rest, params, *others = self._finish(
+        params, rest, *others = self._finish(
             learner.params, learner.target, learner[2:], ring, key, step, drawn, states
         )
         return LearnerState(params, learner.target, *rest), *others
@@ -134,7 +134,14 @@ class DeviceSide:
     def with_empty_ring(self, saved: Saved) -> HostState:
         """A state with nothing in its ring."""
         ring, walkers = self._empty(saved.key)
-        return HostState(saved.learner, ring, walkers, saved.key, saved.learner.params)
+        return HostState(saved.learner, ring, walkers, saved.key, self.copy(saved.learner.params))
+
+    def to_act_after(self, params: Params, step: int) -> Params | None:
+        """A copy of the networks at the end of a block, if actions are chosen with them after the next one.
+
+        The learner's own are used up by its next updates.
+        """
+        return self.copy(params) if self.config.renews_at(step + self.config.block_steps) else None
 
     def _fresh_learner(self, seed: Array) -> Saved:
         key, learner_key = jax.random.split(jax.random.key(seed))

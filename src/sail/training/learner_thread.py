@@ -32,7 +32,7 @@ MOST_WAITING = 64
 class Learned(NamedTuple):
     """What a block's updates leave behind."""
 
-    params: Params
+    to_act: Params | None  # networks to choose actions with when the next block is in, if that is when they are renewed
     diagnostics: Any  # [seeds, one for each of Diagnostics]
 
 
@@ -131,7 +131,7 @@ class LearnerThread:
         """`learn`, in the thread that calls it."""
         config, device, ring, key = self._config, self._device, self.ring, self._key
         if step < config.learning.starts:
-            return Learned(self.learner.params, nothing_learned(config))
+            return Learned(device.to_act_after(self.learner.params, step), nothing_learned(config))
         if self._host_frames:
             drawn = device.draw(ring, key, np.int32(step))
             on_host = jax.device_get(drawn.places)
@@ -149,7 +149,7 @@ class LearnerThread:
         self.learner = learner
         if priority is not None:
             self.ring = ring._replace(priority=priority, top=top)
-        return Learned(learner.params, diagnostics)
+        return Learned(device.to_act_after(learner.params, step), diagnostics)
 
 
 def nothing_learned(config: Config) -> Any:
