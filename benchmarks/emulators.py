@@ -4,8 +4,9 @@
     python benchmarks/emulators.py --game Hero --processes 1,8,16
 
 Every process plays 8 games with random actions, in the way that training's processes do. Frames per second of all
-processes together, with small screens (84 x 84, as the agent sees them, made small by the emulators) and with whole
-ones, as they are sent where the device makes them small. Both take turns. What a training loop can reach is below that.
+processes together, with small screens (84 x 84, as the agent sees them, made grey and small by the emulators) and with
+two whole ones in colours, as they are sent where the device does that. Both take turns. What a training loop can reach
+is below that.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 from sail.arguments import count, counts
-from sail.envs.atari import SCREEN, AtariEnv, seeds_of_games, whole_screen
+from sail.envs.atari import SCREEN, AtariEnv, seeds_of_games
+from sail.envs.atari_colours import screens_as_they_are
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
 from sail.envs.worker import bytes_of_tables, games, tables
 from sail.machine import cores
 
 GAMES_EACH = 8
-KINDS = ("small", "whole")
+KINDS = ("small", "colours")
 STARTUP_SECONDS = 3.0
 """What processes may need before they begin, all at the same moment."""
 console = Console(width=None if sys.stdout.isatty() else 150)
@@ -38,11 +40,11 @@ console = Console(width=None if sys.stdout.isatty() else 150)
 
 def play(game: str, kind: str, begin: float, seconds: float) -> float:
     """Frames per second of this process, from a time on."""
-    told: dict[str, Any] = {"name": game, "threads": 1, "processes": 0, "give_way": False}
+    told: dict[str, Any] = {"name": game, "threads": 1, "processes": 1, "give_way": False}
     settings = AtariSettings(**told)
     one = AtariEnv(settings, 1)  # only to be asked for its actions
     one.close()
-    screen = whole_screen(settings) if kind == "whole" else (SCREEN, SCREEN)
+    screen = screens_as_they_are(settings) if kind == "colours" else (SCREEN, SCREEN)
     (table,) = tables([GAMES_EACH], screen, bytearray(bytes_of_tables([GAMES_EACH], screen)))
     own, rng = games(settings, table, screen), np.random.default_rng(0)
     table["seed"][:] = seeds_of_games(0, GAMES_EACH)
@@ -88,15 +90,15 @@ def main() -> None:
         print(play(options.game, options.play[0], float(options.play[1]), options.seconds))
         return
     report: dict[str, Any] = {**about(options), "game": options.game, "seconds": options.seconds, "results": []}
-    table = Table("processes", *(f"{kind} screens" for kind in KINDS), "whole to small, medians")
+    table = Table("processes", "small screens", "two in colours", "colours to small, medians")
     table.title = f"{options.game}: frames per second of the emulators alone"
     for processes in options.processes:
         rates: dict[str, list[int]] = {kind: [] for kind in KINDS}
         for _ in range(options.rounds):
             for kind, found in rates.items():
                 found.append(measure(options.game, kind, processes, options.seconds))
-        ratio = statistics.median(rates["whole"]) / statistics.median(rates["small"])
-        report["results"].append({"processes": processes, **rates, "whole_to_small": round(ratio, 3)})
+        ratio = statistics.median(rates["colours"]) / statistics.median(rates["small"])
+        report["results"].append({"processes": processes, **rates, "colours_to_small": round(ratio, 3)})
         shown = [", ".join(f"{rate:,}" for rate in found) for found in rates.values()]
         table.add_row(str(processes), *shown, f"{ratio:.2f}")
         if options.out is not None:

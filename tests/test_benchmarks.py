@@ -273,7 +273,7 @@ def test_games_for_stable_baselines_end_as_it_expects():
 # Atari speed ----------------------------------------------------------------------------------------------------------
 
 
-def test_emulators_play_with_small_and_whole_screens(monkeypatch, tmp_path):
+def test_emulators_play_with_small_screens_and_in_colours(monkeypatch, tmp_path):
     pytest.importorskip("ale_py")
     monkeypatch.setattr(emulators, "STARTUP_SECONDS", 0.0)
     assert emulators.play("atari:Pong", "small", 0.0, 0.2) > 0
@@ -284,7 +284,7 @@ def test_emulators_play_with_small_and_whole_screens(monkeypatch, tmp_path):
     assert found["command"] == "emulators.py --processes 1 --seconds 1 --rounds 1" and found["versions"]["jax"]
     (row,) = found["results"]
     assert row["processes"] == 1 and row["small"][0] > 0
-    assert row["whole_to_small"] == round(row["whole"][0] / row["small"][0], 3)
+    assert row["colours_to_small"] == round(row["colours"][0] / row["small"][0], 3)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="asks the system about processes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from sail.cli import main
 from sail.config import make_config
 from sail.envs.atari import AtariEnv, whole_screen
+from sail.envs.atari_colours import palette, screens_as_they_are
 from sail.envs.atari_roms import OF_ATARI_PY, rom_of, rom_path
 from sail.envs.atari_screen import AtariScreen
 from sail.envs.atari_settings import AtariSettings
@@ -123,19 +125,22 @@ def first_screens(own: AtariSettings, way: str) -> Any:
         screen = AtariScreen(own)
         screen.reset(7)
         return screen.recv().observation[0]
-    size = whole_screen(own) if "whole" in way else (84, 84)
     if "process" in way:
-        (table,) = tables([1], size, bytearray(bytes_of_tables([1], size)))
-        games(own, table, size).reset()
-        return table["observation"][0]
-    env = AtariEnv(own, 1, size)
+        shape = screens_as_they_are(replace(own, processes=1)) if "colours" in way else (84, 84)
+        (table,) = tables([1], shape, bytearray(bytes_of_tables([1], shape)))
+        games(own, table, shape).reset()
+        (seen,) = table["observation"]
+        return palette(own)[seen].max(axis=0) if "colours" in way else seen
+    env = AtariEnv(own, 1, whole_screen(own) if "whole" in way else (84, 84))
     env.reset(7)
     seen = env.recv().observation[0]
     env.close()
     return seen
 
 
-@pytest.mark.parametrize("way", ["threads", "whole, in threads", "a process", "whole, in a process", "for videos"])
+@pytest.mark.parametrize(
+    "way", ["threads", "whole, in threads", "a process", "a process, whole, in colours", "for videos"]
+)
 def test_every_way_to_play_plays_the_file(carnival: str, way: str) -> None:
     ale = ale_py.ALEInterface()
     ale.loadROM(Path(carnival) / "breakout.bin")

@@ -169,7 +169,7 @@ def test_what_goes_wrong_in_a_process_is_told_to_every_pool(make_crew, capfd: An
 
 
 def test_what_goes_wrong_in_a_game_that_a_process_plays_itself_is_told(make_crew) -> None:
-    pool = make_crew(screen=(210, 160)).pools[0]
+    pool = make_crew(screen=(2, 210, 160)).pools[0]
     pool.reset(0)
     pool.recv()
     pool._table["action"][:] = 17
@@ -287,7 +287,7 @@ def test_processes_end_with_a_run_that_is_killed_while_they_work(doing: str) -> 
     script = (
         "import time; from sail.envs.crew import Crew; from sail.envs.atari_settings import AtariSettings\n"
         f"games = {2000 if doing == 'starting' else 8}\n"
-        "crew = Crew(AtariSettings(name='atari:Pong', processes=2, give_way=False), 1, games, (210, 160))\n"
+        "crew = Crew(AtariSettings(name='atari:Pong', processes=2, give_way=False), 1, games, (2, 210, 160))\n"
         "pool = crew.pools[0]; pool.reset(0)\n"
         f"first = {doing == 'playing'} and pool.recv()\n"
         "print(*[process.pid for process in crew._processes], flush=True)\n"

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sail.config import make_config
 from sail.envs import make_pools
 from sail.envs.atari import whole_screen
+from sail.envs.atari_colours import palette
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.crew import CrewPool
 from sail.envs.shrinking import shrink, taps
@@ -42,6 +43,11 @@ def screens(kind: str, height: int, width: int) -> Any:
             return rng.choice(np.array([100, 101], np.uint8), (12, height, width))
         case _:
             return np.repeat(rng.integers(0, 256, (12, height, 1), np.uint8), width, axis=2)
+
+
+def grey(rows: Any, env: AtariSettings) -> Any:
+    """Screens as they are in rows, made grey and pooled if they are two in colours."""
+    return palette(env)[rows.observation].max(axis=1) if rows.observation.ndim == 4 else rows.observation
 
 
 def covered(size: int, to: int) -> Any:
@@ -101,7 +107,7 @@ def test_whole_screens_made_small_are_the_small_ones(game: str) -> None:
     plain = AtariSettings(name=f"atari:{game}", processes=0, give_way=False, time_limit=15)
     assert whole_screen(plain) == SCREENS[game]
     made = [make_pools(plain, 1, 3), make_pools(plain, 1, 3, whole_screens=True)]
-    if game == "Carnival":
+    if game in ("Carnival", "AirRaid"):
         made.append(make_pools(replace(plain, processes=2), 1, 3, whole_screens=True))
     try:
         pools = [pools[0] for pools, _ in made]
@@ -112,9 +118,9 @@ def test_whole_screens_made_small_are_the_small_ones(game: str) -> None:
         for _ in range(40):
             rows = [pool.recv() for pool in pools]
             seen.add(rows[0].observation.tobytes())
-            for one in rows[1:]:
-                assert one.observation.shape == (3, *SCREENS[game])
-                np.testing.assert_array_equal(small(one.observation, jnp.int32(0)), rows[0].observation)
+            for one, two in zip(rows[1:], [(), (2,)], strict=False):
+                assert one.observation.shape == (3, *two, *SCREENS[game])
+                np.testing.assert_array_equal(small(grey(one, plain), jnp.int32(0)), rows[0].observation)
                 for name in set(one._fields) - {"observation", "closing"}:
                     np.testing.assert_array_equal(getattr(one, name), getattr(rows[0], name))
             actions = rng.integers(pools[0].num_actions, size=3)
@@ -139,7 +145,9 @@ def test_whole_screens_made_small_are_the_small_ones(game: str) -> None:
         ("Breakout", {}, 4),
     ],
 )
-def test_processes_play_whole_screens_bit_for_bit_as_the_emulators_threads(game: str, changes: Any, ends: int) -> None:
+def test_processes_play_in_colours_bit_for_bit_as_threads_in_grey(
+    game: str, changes: Any, ends: int
+) -> None:
     plain = AtariSettings(name=f"atari:{game}", **{"processes": 0, "give_way": False, **changes})
     ((threads,), _), ((processes,), crew) = (
         make_pools(replace(plain, processes=number), 1, 4, whole_screens=True) for number in (0, 2)
@@ -151,8 +159,9 @@ def test_processes_play_whole_screens_bit_for_bit_as_the_emulators_threads(game:
             pool.reset(5)
         for _ in range(500):
             expected, found = threads.recv(), processes.recv()
-            for name in set(found._fields) - {"closing"}:
+            for name in set(found._fields) - {"closing", "observation"}:
                 np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+            np.testing.assert_array_equal(grey(found, plain), expected.observation)
             seen.add(found.observation.tobytes())
             over += int((found.terminated | found.truncated).sum())
             actions = rng.integers(threads.num_actions, size=4)

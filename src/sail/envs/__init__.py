@@ -100,7 +100,7 @@ def make(env: str | JaxEnvSettings, **settings: Any) -> JaxEnv[Any]:
             return Probe(chosen)
 
 
-def make_host(settings: HostEnvSettings, num_envs: int, **screen: tuple[int, int]) -> HostEnv:
+def make_host(settings: HostEnvSettings, num_envs: int, **screen: Any) -> HostEnv:
     """A pool of environments outside the compiled program."""
     if isinstance(settings, AtariSettings):
         from sail.envs.atari import AtariEnv
@@ -116,13 +116,14 @@ def make_pools(
 ) -> tuple[list[HostEnv], Crew | None]:
     """Pools of `num_envs` environments each, and the processes that play in them if they have any of their own.
 
-    With `whole_screens`, which only Atari games have, rows carry screens as they are.
+    With `whole_screens`, which only Atari games have, rows carry screens as they are: one in grey [H, W], or two in
+    colours [2, H, W] from processes (`atari_colours`).
     """
     screen: dict[str, Any] = {}
     if whole_screens and isinstance(settings, AtariSettings):
-        from sail.envs.atari import whole_screen
+        from sail.envs.atari_colours import screens_as_they_are
 
-        screen["screen"] = whole_screen(settings)
+        screen["screen"] = screens_as_they_are(settings)
     if isinstance(settings, AtariSettings) and settings.processes:
         if os.name != "posix":  # said before the crew is imported, which could not be elsewhere
             raise BadInputError("env.processes needs Linux or macOS: leave it at 0.")

@@ -1,8 +1,9 @@
-"""Atari games that whoever asks plays himself, one after the other, with whole screens: for a process with one thread.
+"""Atari games that whoever asks plays himself, one after the other, in colours: for a process with one thread.
 
-The same games as those of `atari`, bit for bit. The emulator's vector environment hands every step to a thread and
-back and copies every screen three times; here screens are drawn where they are wanted, and Python's share of a step is
-a hundredth. What is left out: to make screens small, and random no-ops, whose numbers are the emulator's.
+The same games as those of `atari`, bit for bit, once their two last frames are made grey and pooled, and small. The
+emulator's vector environment hands every step to a thread and back and copies every screen three times; here they are
+copied once, to where they are wanted, and Python's share of a step is a hundredth. Random no-ops are left out, since
+their numbers are the emulator's.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ from typing import Any
 
 import numpy as np
 
+from sail.envs.atari_colours import palette
 from sail.envs.atari_roms import rom_path
 from sail.envs.atari_settings import FRAME_SKIP, AtariSettings
 
 
 class AtariGames:
-    """Some games, whose rows are the columns of a table: actions are read there, and what comes of them written."""
+    """Some games, whose rows are the columns of a table: actions are read there, and what comes of them written.
+
+    A row's screens [2, H, W] are the last two frames.
+    """
 
     def __init__(self, settings: AtariSettings, table: dict[str, Any]) -> None:
-        """As many games as the table has rows."""
+        """As many games as the table has rows; their palette must be known."""
         from ale_py import ALEInterface, LoggerMode
 
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        self._rom, self._table = rom_path(settings), table
+        self._rom, self._palette, self._table = rom_path(settings), palette(settings), table
         self._all_actions, self._life_loss_ends = settings.actions == "full", settings.life_loss_ends
         self._most_frames = settings.time_limit * FRAME_SKIP
         self._games = [ALEInterface() for _ in table["action"]]
@@ -33,7 +38,7 @@ class AtariGames:
         self._frames = [0] * len(self._games)  # since the episode began
         self._lives = [0] * len(self._games)
         self._over = [True] * len(self._games)
-        self._before = np.zeros(table["observation"].shape[1:], np.uint8)  # the frame before the last one
+        self._before = np.zeros(table["observation"].shape[2:], np.uint8)  # the frame before the last one
 
     def reset(self) -> None:
         """Begins an episode everywhere, with the seeds of the table."""
@@ -55,19 +60,20 @@ class AtariGames:
     def _begin(self, i: int) -> None:
         game, table = self._games[i], self._table
         game.reset_game()
-        game.getScreenGrayscale(table["observation"][i])
+        game.getScreen(table["observation"][i, 1])
+        table["observation"][i, 0] = table["observation"][i, 1]
         self._frames[i], self._lives[i], self._over[i] = 0, game.lives(), False
         table["reward"][i] = 0.0
         table["terminated"][i] = table["truncated"][i] = table["stepped"][i] = False
         table["begins"][i] = True
 
     def _play(self, i: int, action: Any) -> None:
-        """Four frames, the last two of them pooled.
+        """Four frames, of which the last two are shown.
 
         An episode that ends before its last frame shows what was there: that frame is not pooled, and earlier ones
         leave the screen of the step before.
         """
-        game, table, screen = self._games[i], self._table, self._table["observation"][i]
+        game, table, (first, last) = self._games[i], self._table, self._table["observation"][i]
         reward, terminated, truncated = 0, False, False
         for frame in range(1, FRAME_SKIP + 1):
             reward += game.act(action)
@@ -75,14 +81,16 @@ class AtariGames:
             terminated = game.game_over() or (self._life_loss_ends and 0 < game.lives() < self._lives[i])
             truncated = self._frames[i] >= self._most_frames
             if terminated or truncated:
-                if frame == FRAME_SKIP:
-                    np.maximum(screen, self._before, out=screen)
+                if frame == FRAME_SKIP:  # three frames to pool: the lighter ones of the step before go into one
+                    lighter = self._palette[first] > self._palette[last]
+                    np.copyto(last, first, where=lighter)
+                    first[:] = self._before
                 break
             if frame == FRAME_SKIP - 1:
-                game.getScreenGrayscale(self._before)
+                game.getScreen(self._before)
             elif frame == FRAME_SKIP:
-                game.getScreenGrayscale(screen)
-                np.maximum(screen, self._before, out=screen)
+                first[:] = self._before
+                game.getScreen(last)
         self._lives[i], self._over[i] = game.lives(), terminated or truncated
         table["reward"][i], table["stepped"][i], table["begins"][i] = reward, True, False
         table["terminated"][i], table["truncated"][i] = terminated, truncated and not terminated

@@ -42,9 +42,9 @@ class Crew:
     """Processes, and the pools that they play together."""
 
     def __init__(
-        self, settings: AtariSettings, num_pools: int, num_envs: int, screen: tuple[int, int] = (SCREEN, SCREEN)
+        self, settings: AtariSettings, num_pools: int, num_envs: int, screen: tuple[int, ...] = (SCREEN, SCREEN)
     ) -> None:
-        """`num_envs` games in each pool, whose rows have screens of that size."""
+        """`num_envs` games in each pool, whose rows have screens of that shape."""
         self._name = settings.name
         self._processes: list[subprocess.Popen[bytes]] = []
         self._orders: list[FileIO] = []  # [process]

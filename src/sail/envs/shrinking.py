@@ -1,4 +1,4 @@
-"""Screens made small on the device, with the bits that OpenCV's area interpolation has on a CPU.
+"""Screens made grey and small on the device, with the bits that OpenCV's area interpolation has on a CPU.
 
 To shrink a screen takes an emulator a good part of its time, and a GPU next to none. Each pixel of the small screen
 is the mean of the pixels it covers, in part or as a whole. Sums are rounded at the same places as there, so that not
@@ -13,6 +13,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+
+
+def pooled(colours: Array, palette: Array) -> Array:
+    """Two screens in colours [..., 2, H, W] to one in grey [..., H, W]: of each pixel the lighter one."""
+    return palette.at[colours].get(mode="promise_in_bounds").max(axis=-3)
 
 
 def shrink(screens: Array, height: int, width: int, zero: Array) -> Array:

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sail.envs.atari import SCREEN, AtariEnv
+from sail.envs.atari import AtariEnv
 from sail.envs.atari_games import AtariGames
 from sail.envs.atari_settings import AtariSettings
 from sail.machine import hold_to
@@ -46,7 +46,7 @@ Table = dict[str, Any]
 
 
 def tables(sizes: list[int], screen: Sequence[int], memory: Any) -> list[Table]:
-    """A table for each pool of so many games, in shared memory, with screens of that height and width."""
+    """A table for each pool of so many games, in shared memory, with screens of that shape."""
     found: list[Table] = []
     begin = 0
     for size in sizes:
@@ -85,8 +85,8 @@ class Games(Protocol):
         ...
 
 
-class SmallScreens:
-    """Games of the emulator's vector environment, which makes screens small, in one thread of its own."""
+class GreyScreens:
+    """Games of the emulator's vector environment, with grey screens, which it makes small, in one thread of its own."""
 
     def __init__(self, settings: AtariSettings, table: Table, screen: tuple[int, int]) -> None:
         self._env, self._table = AtariEnv(settings, len(table["action"]), screen), table
@@ -107,10 +107,10 @@ class SmallScreens:
             self._table[name][:] = getattr(rows, name)
 
 
-def games(settings: AtariSettings, table: Table, screen: tuple[int, int]) -> Games:
-    """Those of a table, played in the fastest way there is for them."""
-    if screen == (SCREEN, SCREEN) or settings.noop_max:
-        return SmallScreens(settings, table, screen)
+def games(settings: AtariSettings, table: Table, screen: tuple[int, ...]) -> Games:
+    """Those of a table. To make screens grey [H, W] is left to the emulator; two in colours [2, H, W] are faster."""
+    if len(screen) == 2:
+        return GreyScreens(settings, table, (screen[0], screen[1]))
     return AtariGames(settings, table)
 
 
@@ -121,7 +121,7 @@ def main() -> None:
     try:
         if told["cores"] is not None:
             hold_to(told["cores"])
-        settings, screen = AtariSettings(**told["settings"]), (told["screen"][0], told["screen"][1])
+        settings, screen = AtariSettings(**told["settings"]), tuple(told["screen"])
         shared = tables(told["sizes"], screen, mmap.mmap(told["memory"], 0))
         own: dict[int, Games] = {}
         for pool, (table, (begin, end)) in enumerate(zip(shared, told["parts"], strict=True)):

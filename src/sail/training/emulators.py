@@ -260,11 +260,20 @@ def _failed(name: str, error: BaseException) -> TrainingError:
     return TrainingError(f"{name} failed: {type(error).__name__}: {error}")
 
 
-def together(answers: list[Rows | None]) -> Rows:
-    """The seeds' rows as one, with a leading axis; a seed that was not asked has rows of nobody."""
+def together(answers: list[Rows | None], screens_apart: bool = False) -> Rows:
+    """The seeds' rows as one, with a leading axis; a seed that was not asked has rows of nobody.
+
+    With `screens_apart` the screens of several seeds are a tuple, which saves copying them: the device may do that.
+    """
     if len(answers) == 1 and answers[0] is not None:
         return Rows(*[None if x is None else x[None] for x in answers[0]])
     some = next(rows for rows in answers if rows is not None)
     nobody = Rows(*[None if x is None else np.zeros_like(x) for x in some])._replace(env=np.full_like(some.env, 2**30))
     columns = zip(*[nobody if rows is None else rows for rows in answers], strict=True)
-    return Rows(*[None if column[0] is None else np.stack(column) for column in columns])
+
+    def as_one(name: str, column: Any) -> Any:
+        if column[0] is None:
+            return None
+        return column if screens_apart and name == "observation" else np.stack(column)
+
+    return Rows(*map(as_one, Rows._fields, columns))

@@ -243,7 +243,7 @@ class HostProgram:
             pools, answers = self.pools.rows(asked)
             steps = self._taken if epsilon_step is None else np.full_like(self._taken, epsilon_step)
             self._rounds[asked] += 1  # each seed its own, so that none depends on its neighbours
-            rows = together(answers)
+            rows = together(answers, screens_apart=self.device.shrinks)
             parcel = pack(rows, self._rounds, epsilon_of(self.config, steps))
             self._walkers, news, actions = self.device.walk(self._acting, self._walkers, self._key, parcel)
             actions.copy_to_host_async()

@@ -11,13 +11,14 @@ from jax import Array
 from sail import replay
 from sail.agents.base import Agent, Params
 from sail.config import Config
+from sail.envs.atari_colours import palette
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import HostEnv, Rows
-from sail.envs.shrinking import shrink
+from sail.envs.shrinking import pooled, shrink
 from sail.errors import BadInputError
 from sail.exploration import Curiosity, epsilon_greedy
 from sail.training.learner import Drawn, LearnerState
-from sail.training.parcels import Parcel, unpack
+from sail.training.parcels import Parcel, put_together, unpack
 from sail.training.program import empty_ring, make_learner
 from sail.training.seeds import over_seeds
 
@@ -73,9 +74,11 @@ class DeviceSide:
         self.learner = make_learner(config, agent)
         self.frames_on_host = _frames_on_host(config, env)
         self.shrinks = _shrinks(config, self.frames_on_host)
+        self._palette = palette(config.env) if self.shrinks and isinstance(config.env, AtariSettings) else None
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
-        self.walk = jax.jit(over_seeds(self._walk, seeds, 4), donate_argnums=1)
+        walk = over_seeds(self._walk, seeds, 4)
+        self.walk = jax.jit(lambda *parts: walk(*parts[:3], put_together(parts[3])), donate_argnums=1)
         self.write = jax.jit(over_seeds(self._write, seeds, 3), donate_argnums=0)
         self.write_past = jax.jit(over_seeds(self._write_past, seeds, 5), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)
@@ -158,9 +161,10 @@ class DeviceSide:
         """What rows say moves the walkers; what to do next comes out, and what the ring should know."""
         rows, count, epsilon = unpack(parcel)
         if self.shrinks:
-            height, width = self.env.observation_shape
-            small = shrink(rows.observation, height, width, zero=jnp.minimum(count, 0))
-            rows = rows._replace(observation=small)
+            screens, (height, width) = rows.observation, self.env.observation_shape
+            if screens.ndim == 4:  # [W, 2, ...], in colours
+                screens = pooled(screens, jnp.asarray(self._palette))
+            rows = rows._replace(observation=shrink(screens, height, width, zero=jnp.minimum(count, 0)))
         walkers, news = self._moved(walkers, rows)
         frames = walkers.frames[rows.env]
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])

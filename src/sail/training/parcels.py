@@ -18,7 +18,7 @@ _FLAGS = ("terminated", "truncated", "stepped", "begins")
 class Parcel(NamedTuple):
     """Rows of all seeds [seeds, ...], and what acting on them needs."""
 
-    observation: Any  # [seeds, W, ...]
+    observation: Any  # [seeds, W, ...], or a tuple of as many [W, ...]
     closing: Any  # the same, or None
     numbers: Any  # [seeds, 5, W] int32: environment, reward, flags; the round's number and epsilon
 
@@ -34,6 +34,12 @@ def pack(rows: Rows, rounds: Any, epsilon: Any) -> Parcel:
     numbers[:, 3] = rounds[:, None]
     numbers[:, 4] = epsilon.astype(np.float32, copy=False).view(np.int32)[:, None]
     return Parcel(rows.observation, rows.closing, numbers)
+
+
+def put_together(parcel: Parcel) -> Parcel:
+    """The screens of all seeds as one array, inside the compiled program."""
+    screens = parcel.observation
+    return parcel._replace(observation=jnp.stack(screens) if isinstance(screens, tuple) else screens)
 
 
 def unpack(parcel: Parcel) -> tuple[Rows, Array, Array]:
