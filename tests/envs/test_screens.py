@@ -145,9 +145,7 @@ def test_whole_screens_made_small_are_the_small_ones(game: str) -> None:
         ("Breakout", {}, 4),
     ],
 )
-def test_processes_play_in_colours_bit_for_bit_as_threads_in_grey(
-    game: str, changes: Any, ends: int
-) -> None:
+def test_processes_play_in_colours_bit_for_bit_as_threads_in_grey(game: str, changes: Any, ends: int) -> None:
     plain = AtariSettings(name=f"atari:{game}", **{"processes": 0, "give_way": False, **changes})
     ((threads,), _), ((processes,), crew) = (
         make_pools(replace(plain, processes=number), 1, 4, whole_screens=True) for number in (0, 2)
