@@ -51,7 +51,11 @@ class Dense(eqx.Module):
 
 
 class NoisyDense(eqx.Module):
-    """A dense layer with learned noise on its parameters (Fortunato et al., 2018), factorised. One draw for a call."""
+    """A dense layer with learned noise on its parameters (Fortunato et al., 2018), factorised. One draw for a call.
+
+    The noise of a weight is that of its input times that of its output. So it is put on what goes in and on what comes
+    out, and no noisy weights are made, which would be one matrix for each draw.
+    """
 
     weight: Array  # [inputs, outputs]
     bias: Array  # [outputs]
@@ -68,14 +72,14 @@ class NoisyDense(eqx.Module):
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """[..., inputs] to [..., outputs], computed in the dtype of x."""
-        weight, bias = self.weight, self.bias
-        if key is not None:
-            inputs, outputs = weight.shape
-            noise = jax.random.normal(key, (inputs + outputs,))
-            noise = jnp.sign(noise) * jnp.sqrt(jnp.abs(noise))
-            weight = weight + self.weight_deviation * jnp.outer(noise[:inputs], noise[inputs:])
-            bias = bias + self.bias_deviation * noise[inputs:]
-        return _times(x, weight.astype(x.dtype)) + bias.astype(x.dtype)
+        mean = _times(x, self.weight.astype(x.dtype)) + self.bias.astype(x.dtype)
+        if key is None:
+            return mean
+        inputs, outputs = self.weight.shape
+        noise = jax.random.normal(key, (inputs + outputs,))
+        of_inputs, of_outputs = jnp.split((jnp.sign(noise) * jnp.sqrt(jnp.abs(noise))).astype(x.dtype), [inputs])
+        deviation = _times(x * of_inputs, self.weight_deviation.astype(x.dtype)) + self.bias_deviation.astype(x.dtype)
+        return mean + deviation * of_outputs
 
 
 def _times(x: Array, weight: Array) -> Array:

@@ -170,7 +170,7 @@ class DeviceSide:
         observation = self.agent.prepare(frames if self.env.stack > 1 else frames[:, 0])
         act_key = jax.random.fold_in(jax.random.fold_in(key, ACTING), count)
         coin_key, action_key, agent_key = jax.random.split(act_key, 3)
-        q = self.agent.q_values(params, observation, agent_key if self.agent.is_random else None)
+        q = self.agent.q_values_of_each(params, observation, agent_key if self.agent.is_random else None)
         random_action = (jax.random.bits(action_key, rows.env.shape) % self.env.num_actions).astype(jnp.int32)
         action = epsilon_greedy(q, epsilon, jax.random.uniform(coin_key, rows.env.shape), random_action)
         return walkers._replace(action=walkers.action.at[rows.env].set(action)), news, action

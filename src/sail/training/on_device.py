@@ -236,7 +236,7 @@ class OnDeviceProgram:
         def one_step(walkers: Walkers, inputs: Any) -> Any:
             epsilon, coin, random_action, keys, key = inputs
             observation = jax.vmap(self.env.observe)(walkers.state)
-            q = self.agent.q_values(params, self.agent.prepare(observation), key)
+            q = self.agent.q_values_of_each(params, self.agent.prepare(observation), key)
             action = epsilon_greedy(q, epsilon, coin, random_action)
             state, outcome = jax.vmap(self.env.step)(walkers.state, action, keys[:, 0])
             ended = outcome.terminated | outcome.truncated
