@@ -45,6 +45,8 @@ def play(game: str, kind: str, begin: float, seconds: float) -> float:
     one = AtariEnv(settings, 1)  # only to be asked for its actions
     one.close()
     screen = screens_as_they_are(settings) if kind == "colours" else (SCREEN, SCREEN)
+    if kind == "colours" and len(screen) != 3:
+        raise SystemExit(f"{game} has colours that nobody knows the greys of: its screens are sent in grey.")
     (table,) = tables([GAMES_EACH], screen, bytearray(bytes_of_tables([GAMES_EACH], screen)))
     own, rng = games(settings, table, screen), np.random.default_rng(0)
     table["seed"][:] = seeds_of_games(0, GAMES_EACH)

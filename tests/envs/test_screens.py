@@ -171,7 +171,7 @@ def test_processes_play_in_colours_bit_for_bit_as_threads_in_grey(game: str, cha
         crew.close()
 
 
-def config(**changes: Any) -> Any:
+def config(game: str = "Pong", **changes: Any) -> Any:
     tree: dict[str, Any] = {
         "env": {"time_limit": 30, "give_way": False, "processes": 0},
         "agent": {"network": "mlp", "hidden": [8]},
@@ -180,11 +180,16 @@ def config(**changes: Any) -> Any:
     }
     for section, values in changes.items():
         tree[section] = tree.get(section, {}) | values if isinstance(values, dict) else values
-    return make_config("atari:Pong", "sail-dqn", tree)
+    return make_config(f"atari:{game}", "sail-dqn", tree)
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_training_is_the_same_whoever_plays_and_makes_screens_small(seeds: int, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("game", "seeds", "noops"), [("Pong", 1, 0), ("Pong", 2, 0), ("AirRaid", 1, 0), ("Pong", 1, 20)]
+)
+def test_training_is_the_same_whoever_plays_and_makes_screens_grey_and_small(
+    game: str, seeds: int, noops: int, monkeypatch: Any
+) -> None:
+    """In colours of both palettes where processes play, and in grey with no-ops or threads."""
     send, recv = CrewPool.send, CrewPool.recv
     given: dict[CrewPool, Any] = {}
 
@@ -200,9 +205,10 @@ def test_training_is_the_same_whoever_plays_and_makes_screens_small(seeds: int, 
     monkeypatch.setattr(CrewPool, "recv", remembering)
     monkeypatch.setattr(CrewPool, "send", overwriting)
     learned = []
-    for env in ({"resize": "emulator"}, {"resize": "emulator", "processes": 2}, {"resize": "device", "processes": 2}):
-        program = HostProgram(config(env=env, seeds=seeds))
-        assert program.device.shrinks == (env["resize"] == "device")
+    for resize, processes in (("emulator", 0), ("emulator", 2), ("device", 0), ("device", 2)):
+        env = {"noop_max": noops, "resize": resize, "processes": processes}
+        program = HostProgram(config(game, env=env, seeds=seeds))
+        assert program.device.shrinks == (resize == "device")
         try:
             done = program.advance(program.init(), 0, 240)
             assert done.failure is None and len(done.episodes) >= 4

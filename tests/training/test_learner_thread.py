@@ -49,6 +49,19 @@ def test_actions_are_chosen_with_the_networks_of_a_block_ago() -> None:
         program.close()
 
 
+def test_updates_use_the_old_networks_up_but_not_those_that_act() -> None:
+    config = tiny()
+    program = program_of(config)
+    try:
+        state = program.advance(program.init(), 0, 1000).state
+        old = jax.tree.leaves(state.learner.params)
+        new = program.learn(state, 1200)
+        assert all(leaf.is_deleted() for leaf in old)
+        assert not any(leaf.is_deleted() for leaf in jax.tree.leaves((new.learner, new.acting)))
+    finally:
+        program.close()
+
+
 def test_networks_act_one_block_after_they_were_learned() -> None:
     config = tiny()
     learned = [program_of(config).device.init().learner.params]

@@ -39,7 +39,7 @@ PALETTES: dict[str, Any] = {
 }
 """[256] the grey of each colour."""
 MOST_FRAMES = 1000
-"""That a game is watched for, until its screens tell. They do with the first colour but black."""
+"""That a game is watched for, until its screens tell. Nearly every colour but black does."""
 
 
 def screens_as_they_are(settings: AtariSettings) -> tuple[int, ...]:
@@ -54,11 +54,12 @@ def screens_as_they_are(settings: AtariSettings) -> tuple[int, ...]:
 
 def palette(settings: AtariSettings) -> Any:
     """The one that all screens of a game's beginning are in; None if it is neither, or if they do not tell."""
-    return _palette(rom_path(settings))
+    path = rom_path(settings).resolve()
+    return _palette(path, path.stat().st_mtime_ns)
 
 
 @lru_cache
-def _palette(rom: Path) -> Any:
+def _palette(rom: Path, written: int) -> Any:
     from ale_py import ALEInterface, LoggerMode
 
     ALEInterface.setLoggerMode(LoggerMode.Error)

@@ -43,8 +43,8 @@ class AtariSettings:
     clip_rewards: bool = True
     """The learner sees rewards clipped to [-1, 1]; logged scores never are."""
     resize: Literal["auto", "emulator", "device"] = "auto"
-    """Who makes the screens small, with the same bits: the emulators or the device. auto: the device if it is a GPU
-    that holds the replay ring and if checkpoints do not keep that ring, else the emulators."""
+    """Who makes the screens grey and small, with the same bits: the emulators or the device. auto: the device if it is
+    a GPU that holds the replay ring and if checkpoints do not keep that ring, else the emulators."""
     threads: Annotated[Int, Field(ge=0, le=1024)] = 0
     """Emulator threads of each pool, where games have no processes of their own; 0 for as many as there are cores."""
     processes: Annotated[Int, Field(ge=0, le=1024)] = (

@@ -86,7 +86,7 @@ class Games(Protocol):
 
 
 class GreyScreens:
-    """Games of the emulator's vector environment, with grey screens, which it makes small, in one thread of its own."""
+    """Games of the emulator's vector environment in one thread of its own, with grey screens, small or whole."""
 
     def __init__(self, settings: AtariSettings, table: Table, screen: tuple[int, int]) -> None:
         self._env, self._table = AtariEnv(settings, len(table["action"]), screen), table

@@ -173,7 +173,10 @@ class HostProgram:
         return Advance(state, len(found) * block, Diagnostics(*columns.swapaxes(0, 1)), episodes, failure)
 
     def learn(self, state: HostState, step: int) -> HostState:
-        """The updates of the block up to `step` alone, for whoever wants to know how long they take."""
+        """The updates of the block up to `step` alone, for whoever wants to know how long they take.
+
+        `state` is used up.
+        """
         self._begin(state)
         self._learner_thread.learn_now(step)
         return self._end()

@@ -11,7 +11,7 @@ from jax import Array
 from sail import replay
 from sail.agents.base import Agent, Params
 from sail.config import Config
-from sail.envs.atari_colours import palette
+from sail.envs.atari_colours import palette, screens_as_they_are
 from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import HostEnv, Rows
 from sail.envs.shrinking import pooled, shrink
@@ -74,7 +74,7 @@ class DeviceSide:
         self.learner = make_learner(config, agent)
         self.frames_on_host = _frames_on_host(config, env)
         self.shrinks = _shrinks(config, self.frames_on_host)
-        self._palette = palette(config.env) if self.shrinks and isinstance(config.env, AtariSettings) else None
+        self._palette = _palette(config) if self.shrinks else None
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
         walk = over_seeds(self._walk, seeds, 4)
@@ -162,7 +162,7 @@ class DeviceSide:
         rows, count, epsilon = unpack(parcel)
         if self.shrinks:
             screens, (height, width) = rows.observation, self.env.observation_shape
-            if screens.ndim == 4:  # [W, 2, ...], in colours
+            if self._palette is not None:
                 screens = pooled(screens, jnp.asarray(self._palette))
             rows = rows._replace(observation=shrink(screens, height, width, zero=jnp.minimum(count, 0)))
         walkers, news = self._moved(walkers, rows)
@@ -253,6 +253,12 @@ class DeviceSide:
 
 def _learn_key(key: Array, step: Array) -> Array:
     return jax.random.fold_in(jax.random.fold_in(key, LEARNING), step)
+
+
+def _palette(config: Config) -> Any:
+    """The grey of each colour, if screens come in colours."""
+    env = config.env
+    return palette(env) if isinstance(env, AtariSettings) and len(screens_as_they_are(env)) == 3 else None
 
 
 def _frames_on_host(config: Config, env: HostEnv) -> bool:
