@@ -172,6 +172,10 @@ def test_a_noisy_layer_begins_as_published(inputs: int, outputs: int, bound: flo
     assert np.var(layer.weight) == pytest.approx(bound**2 / 3, rel=0.03)
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(layer))
     assert layer.weight[0, 0] != layer.bias[0]
+    louder = NoisyDense(inputs, outputs, key, 1.5)
+    np.testing.assert_allclose(louder.weight_deviation, 3 * layer.weight_deviation, rtol=1e-6)
+    np.testing.assert_allclose(louder.bias_deviation, 3 * layer.bias_deviation, rtol=1e-6)
+    np.testing.assert_array_equal(louder.weight, layer.weight)
 
 
 def test_noise_has_the_mean_and_the_variance_worked_out() -> None:
@@ -219,13 +223,13 @@ def test_deviations_learn_from_noise_alone() -> None:
 # Heads
 
 HEADS = [
-    {"dueling": dueling, "noisy": noisy, "numbers": numbers}
-    for dueling, noisy, numbers in [
-        (False, False, 1),
-        (False, True, 3),
-        (True, False, 1),
-        (True, False, 3),
-        (True, True, 3),
+    {"dueling": dueling, "noise": noise, "numbers": numbers}
+    for dueling, noise, numbers in [
+        (False, None, 1),
+        (False, 0.5, 3),
+        (True, None, 1),
+        (True, None, 3),
+        (True, 2.0, 3),
     ]
 ]
 
@@ -245,7 +249,7 @@ def test_a_head_is_numpys(options) -> None:
     assert (head.value is not None) == options["dueling"]
 
 
-@pytest.mark.parametrize("options", [options for options in HEADS if options["noisy"]])
+@pytest.mark.parametrize("options", [options for options in HEADS if options["noise"]])
 def test_a_noisy_head_draws_anew_for_each_layer(options) -> None:
     head, x, numbers = make_head(**options), normal(6), options["numbers"]
     keys = jax.random.split(other_key) if options["dueling"] else (other_key, None)
@@ -306,8 +310,8 @@ def test_only_the_hidden_layer_is_in_bfloat16() -> None:
 
 
 def test_value_and_advantage_begin_with_weights_of_their_own() -> None:
-    for noisy in (False, True):
-        head = Head(6, 6, 6, key, numbers=1, dueling=True, noisy=noisy)
+    for noise in (None, 0.5):
+        head = Head(6, 6, 6, key, numbers=1, dueling=True, noise=noise)
         weights = [head.advantage.hidden, head.advantage.out, head.value.hidden, head.value.out]
         first = [np.asarray(layer.weight).ravel()[0] / np.abs(layer.weight).max() for layer in weights]
         assert len(set(first)) == 4

@@ -27,7 +27,6 @@ def _orthogonal(key: Array, shape: Sequence[int], dtype: Any = jnp.float32) -> A
     return jax.custom_batching.sequential_vmap(lambda key: make(key, shape, dtype))(key)
 
 
-NOISE = 0.5  # where the standard deviations of a noisy layer start, times 1 / sqrt(inputs)
 INITIALISERS: dict[str, Callable[..., Array]] = {
     "glorot": jax.nn.initializers.glorot_uniform(),  # Dopamine's DQN
     "fan_in": jax.nn.initializers.variance_scaling(1 / math.sqrt(3), "fan_in", "uniform"),  # its other agents
@@ -62,13 +61,13 @@ class NoisyDense(eqx.Module):
     weight_deviation: Array
     bias_deviation: Array
 
-    def __init__(self, inputs: int, outputs: int, key: Array) -> None:
+    def __init__(self, inputs: int, outputs: int, key: Array, noise: float = 0.5) -> None:
         bound = 1 / math.sqrt(inputs)
         weight_key, bias_key = jax.random.split(key)
         self.weight = jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound)
         self.bias = jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound)
-        self.weight_deviation = jnp.full((inputs, outputs), NOISE * bound)
-        self.bias_deviation = jnp.full(outputs, NOISE * bound)
+        self.weight_deviation = jnp.full((inputs, outputs), noise * bound)
+        self.bias_deviation = jnp.full(outputs, noise * bound)
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """[..., inputs] to [..., outputs], computed in the dtype of x."""
@@ -123,10 +122,13 @@ class Stream(eqx.Module):
     hidden: Any
     out: Any
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, key: Array, noisy: bool, initialiser: str) -> None:
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, key: Array, noise: float | None, initialiser: str
+    ) -> None:
         hidden_key, out_key = jax.random.split(key)
-        if noisy:
-            self.hidden, self.out = NoisyDense(inputs, hidden, hidden_key), NoisyDense(hidden, outputs, out_key)
+        if noise is not None:
+            self.hidden = NoisyDense(inputs, hidden, hidden_key, noise)
+            self.out = NoisyDense(hidden, outputs, out_key, noise)
         else:
             self.hidden = Dense(inputs, hidden, hidden_key, initialiser)
             self.out = Dense(hidden, outputs, out_key, initialiser)
@@ -153,12 +155,12 @@ class Head(eqx.Module):
         *,
         numbers: int = 1,
         dueling: bool = False,
-        noisy: bool = False,
+        noise: float | None = None,
         initialiser: str = "glorot",
     ) -> None:
         key, value_key = (key, key) if not dueling else jax.random.split(key)
-        self.advantage = Stream(inputs, hidden, num_actions * numbers, key, noisy, initialiser)
-        self.value = Stream(inputs, hidden, numbers, value_key, noisy, initialiser) if dueling else None
+        self.advantage = Stream(inputs, hidden, num_actions * numbers, key, noise, initialiser)
+        self.value = Stream(inputs, hidden, numbers, value_key, noise, initialiser) if dueling else None
         self.num_actions = num_actions
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:

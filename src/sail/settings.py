@@ -45,6 +45,8 @@ class AgentSettings:
     """Split the head into a value and advantages (Wang et al., 2016)."""
     noisy: bool = False
     """Explore with noise on the head's parameters instead of with epsilon, which must be 0 (Fortunato et al., 2018)."""
+    noise: Positive = 0.5
+    """Standard deviation that this noise begins with, times 1 / sqrt(inputs); theirs is 0.5."""
     atoms: Annotated[Int, Field(ge=2, le=4096)] = 51
     """Atoms of a categorical agent."""
     vmin: Finite = -10.0

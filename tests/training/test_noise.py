@@ -41,6 +41,14 @@ def test_each_state_has_the_values_of_a_network_with_its_own_noise(base: str) ->
     assert len(np.unique(np.asarray(alike), axis=0)) == 6
 
 
+def test_how_much_noise_there_is_at_first_is_a_setting() -> None:
+    usual, more = (agent("full-rainbow", **parts).init(KEY).head for parts in ({}, {"noise": 2.0}))
+    for stream in ("advantage", "value"):
+        for layer in ("hidden", "out"):
+            few, many = (getattr(getattr(head, stream), layer).weight_deviation for head in (usual, more))
+            np.testing.assert_allclose(many, 4 * few, rtol=1e-6)
+
+
 @pytest.mark.parametrize("base", ["dqn", "iqn"])
 def test_without_noise_they_are_those_of_all_states_together(base: str) -> None:
     own = agent(base)

@@ -37,6 +37,8 @@ class Agent:
     """Choose the next action with the online network, and value it with the target network."""
     dueling: bool = False
     noisy: bool = False
+    noise: float = 0.5
+    """What the noise's standard deviation begins with, times 1 / sqrt(inputs)."""
 
     @property
     def is_random(self) -> bool:
@@ -105,6 +107,6 @@ class Agent:
             key,
             numbers=numbers,
             dueling=self.dueling,
-            noisy=self.noisy,
+            noise=self.noise if self.noisy else None,
             initialiser=initialiser,
         )

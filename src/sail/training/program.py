@@ -133,6 +133,7 @@ def make_agent(config: Config, observation_shape: tuple[int, ...], dtype: Any, n
         double=settings.double,
         dueling=settings.dueling,
         noisy=settings.noisy,
+        noise=settings.noise,
     )
     return agent
 
