@@ -46,15 +46,11 @@ class Dense(eqx.Module):
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """[..., inputs] to [..., outputs], computed in the dtype of x."""
-        return _times(x, self.weight.astype(x.dtype)) + self.bias.astype(x.dtype)
+        return _affine(x, self.weight, self.bias)
 
 
 class NoisyDense(eqx.Module):
-    """A dense layer with learned noise on its parameters (Fortunato et al., 2018), factorised. One draw for a call.
-
-    The noise of a weight is that of its input times that of its output. So it is put on what goes in and on what comes
-    out, and no noisy weights are made, which would be one matrix for each draw.
-    """
+    """A dense layer with learned noise on its parameters (Fortunato et al., 2018), factorised. One draw for a call."""
 
     weight: Array  # [inputs, outputs]
     bias: Array  # [outputs]
@@ -71,14 +67,23 @@ class NoisyDense(eqx.Module):
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """[..., inputs] to [..., outputs], computed in the dtype of x."""
-        mean = _times(x, self.weight.astype(x.dtype)) + self.bias.astype(x.dtype)
         if key is None:
-            return mean
+            return _affine(x, self.weight, self.bias)
         inputs, outputs = self.weight.shape
         noise = jax.random.normal(key, (inputs + outputs,))
-        of_inputs, of_outputs = jnp.split((jnp.sign(noise) * jnp.sqrt(jnp.abs(noise))).astype(x.dtype), [inputs])
-        deviation = _times(x * of_inputs, self.weight_deviation.astype(x.dtype)) + self.bias_deviation.astype(x.dtype)
-        return mean + deviation * of_outputs
+        of_inputs, of_outputs = jnp.split(jnp.sign(noise) * jnp.sqrt(jnp.abs(noise)), [inputs])
+        if math.prod(x.shape[:-1]) == 1:
+            # Many environments, each with a draw of its own, come here one by one in a vmap. The noise of a weight is
+            # its input's times its output's, so it can be put on those, and no environment needs weights of its own.
+            deviation = _affine(x * of_inputs.astype(x.dtype), self.weight_deviation, self.bias_deviation)
+            return _affine(x, self.weight, self.bias) + deviation * of_outputs.astype(x.dtype)
+        weight = self.weight + self.weight_deviation * jnp.outer(of_inputs, of_outputs)
+        return _affine(x, weight, self.bias + self.bias_deviation * of_outputs)
+
+
+def _affine(x: Array, weight: Array, bias: Array) -> Array:
+    """x @ weight + bias, in the dtype of x."""
+    return _times(x, weight.astype(x.dtype)) + bias.astype(x.dtype)
 
 
 def _times(x: Array, weight: Array) -> Array:
