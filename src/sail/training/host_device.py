@@ -78,7 +78,9 @@ class DeviceSide:
         self.num_updates = config.block_steps // config.learning.update_period
         seeds = config.seeds
         walk = over_seeds(self._walk, seeds, 4)
-        self.walk = jax.jit(lambda *parts: walk(*parts[:3], put_together(parts[3])), donate_argnums=1)
+        self.walk = jax.jit(
+            lambda params, walkers, key, parcel: walk(params, walkers, key, put_together(parcel)), donate_argnums=1
+        )
         self.write = jax.jit(over_seeds(self._write, seeds, 3), donate_argnums=0)
         self.write_past = jax.jit(over_seeds(self._write_past, seeds, 5), donate_argnums=(0, 1))
         self.fill = jax.jit(over_seeds(self._fill, seeds, 2), donate_argnums=0)

@@ -19,7 +19,7 @@ class Parcel(NamedTuple):
     """Rows of all seeds [seeds, ...], and what acting on them needs."""
 
     observation: Any  # [seeds, W, ...], or a tuple of as many [W, ...]
-    closing: Any  # the same, or None
+    closing: Any  # [seeds, W, ...], or None
     numbers: Any  # [seeds, 5, W] int32: environment, reward, flags; the round's number and epsilon
 
 
