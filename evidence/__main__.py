@@ -5,7 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from evidence import atari, churn, dopamine, favourites, figures, gridworlds, page, remaining, report, roms, tables
+from evidence import (
+    atari,
+    between,
+    churn,
+    dopamine,
+    favourites,
+    figures,
+    gridworlds,
+    page,
+    remaining,
+    report,
+    roms,
+    shift,
+    tables,
+)
+from sail.arguments import count
 from sail.errors import SailError
 
 
@@ -48,6 +63,21 @@ def main() -> None:
     rest.add_argument("to", type=Path, help="the file to write")
     rest.add_argument("--results", type=Path, default=tables.RESULTS / "atari")
     rest.set_defaults(run=lambda options: print(remaining.write(options.study, options.to, options.results)))
+    ablation = commands.add_parser("between", help="run Advantage Learning with returns that count above V alone")
+    ablation.add_argument("to", type=Path, help="the CSV file, such as results/between.csv")
+    ablation.add_argument("--out", type=Path, default=Path("studies") / "between", help="folder of the runs")
+    ablation.set_defaults(run=lambda options: print(between.collect(options.to, options.out)))
+    spell = commands.add_parser("shift", help="run what is missing of a study of games for so many minutes")
+    spell.add_argument("study", help="such as evidence/atari")
+    spell.add_argument("--minutes", type=float, required=True, help="when to end, whatever still runs")
+    spell.add_argument("--workers", type=count, default=3, help="runs at a time, which share a GPU (default: 3)")
+    spell.add_argument("--cores", type=count, help="of each run (default: as the study says)")
+    spell.add_argument("--agents", nargs="+", default=[], help="only these")
+    spell.add_argument("--results", type=Path, default=tables.RESULTS / "atari", help="where the CSV files are and go")
+    spell.add_argument("--out", type=Path, default=Path("studies") / "shift", help="folder of the runs")
+    spell.set_defaults(
+        run=lambda o: print(shift.work(o.study, o.minutes, o.workers, o.results, o.out, o.cores, o.agents))
+    )
     points = commands.add_parser("published", help="an excerpt of Dopamine's curves, to compare with")
     points.add_argument("folder", type=Path, help="Dopamine's files, pong.json and so on")
     points.add_argument("--to", type=Path, default=tables.RESULTS / "atari" / "published.csv")

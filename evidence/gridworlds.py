@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,10 @@ from sail.analysis.statistics import wilson
 from sail.jsonl import read_lines
 from sail.training.run_folder import RunFolder
 
-MEANS = ("train_success", "known_share", "stale_share", "active_share", "action_gap", "max_q")
+MEANS = (
+    *("train_success", "known_share", "stale_share", "active_share", "action_gap", "max_q"),
+    *("advantage_part", "imitation_part"),
+)
 UNCHANGED, AGAIN = "exploration.decay_steps=250000", "optimiser.learning_rate=0.0003"
 """Settings of evidence/when-stale that are the defaults, so both are the same runs."""
 SPREAD = ("q_key", "max_q_key", "q_treasure")  # of places, where an environment has them: also the 10th and 90th of 100
@@ -59,6 +62,7 @@ def collect(study: Path, to: Path) -> str:
         "seconds": "of training up to this step, all seeds together",
         "solved": "seeds whose greedy policy reaches the aim in every evaluation episode; 95 % Wilson interval",
         "reached": "seeds that have reached the aim in training by this step; first_NN: the step by which NN % had",
+        "made": "made_NN: of the seeds that have reached the aim in training, steps from there until NN % solved it",
         "others": "means over seeds; NAME_10 and NAME_90: the 10th and 90th percentile over seeds",
     }
     rows = [row for (_, name), group in groups.items() for row in _rows(name, group)]
@@ -72,7 +76,10 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
     of_run = [run.metrics() for run in runs]
     metrics = [row for rows in of_run for row in rows]
     commit = _same([provenance(run.path)["commit"] for run in runs])
-    first = np.concatenate([_first_successes(run) for run in runs])
+    first = np.concatenate([_first_steps(run, _successes(run)) for run in runs])
+    solved = np.concatenate([_first_steps(run, _perfect_phases(run)) for run in runs])
+    reached = np.isfinite(first)
+    made = np.maximum(solved[reached] - first[reached], 0.0)
     for step in sorted({row["step"] for row in metrics}):
         here = [row for row in metrics if row["step"] == step]
         evaluated = [row["eval_success"] for row in here if row.get("eval_success") is not None]
@@ -90,6 +97,7 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
             "high": share and float(share.high),
             "reached": int((first <= step).sum()),
             **{f"first_{q}": _quantile(first, q) for q in (10, 50, 90)},
+            **{f"made_{q}": _quantile(made, q) for q in (10, 50, 90)},
             **{name: _mean(here, name) for name in MEANS},
         }
         for name in SPREAD:
@@ -103,20 +111,31 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
         yield row | {"seconds": sum(seconds), "commit": commit}
 
 
-def _first_successes(run: RunFolder) -> Any:
-    """[seeds] the step of each seed's first success in training; infinite where there was none."""
+def _successes(run: RunFolder) -> Iterable[dict[str, Any]]:
+    """The training episodes that reached the aim."""
+    return (row for row in read_lines(run.path / "episodes.jsonl") if row.get("success"))
+
+
+def _perfect_phases(run: RunFolder) -> Iterable[dict[str, Any]]:
+    """The phases in which a seed's greedy policy reached the aim in every episode."""
+    return (row for row in run.metrics() if row.get("eval_success") == 1.0)
+
+
+def _first_steps(run: RunFolder, rows: Iterable[dict[str, Any]]) -> Any:
+    """[seeds] the step of the first of these rows that each seed has; infinite where it has none."""
     first = np.full(run.config.seeds, np.inf)
-    for row in read_lines(run.path / "episodes.jsonl"):
-        if row.get("success"):
-            seed = row["seed"] - run.config.seed
-            first[seed] = min(first[seed], row["step"])
+    for row in rows:
+        seed = row["seed"] - run.config.seed
+        first[seed] = min(first[seed], row["step"])
     return first
 
 
-def _quantile(first: Any, percent: int) -> int | None:
-    """The step by which so many percent of the seeds had succeeded, if they have."""
-    step = np.sort(first)[int(np.ceil(len(first) * percent / 100)) - 1]
-    return int(step) if np.isfinite(step) else None
+def _quantile(steps: Any, percent: int) -> int | None:
+    """The steps by which so many percent of the seeds had succeeded, if they have."""
+    if not len(steps):
+        return None
+    found = np.sort(steps)[int(np.ceil(len(steps) * percent / 100)) - 1]
+    return int(found) if np.isfinite(found) else None
 
 
 def _mean(rows: list[dict[str, Any]], name: str) -> float | None:

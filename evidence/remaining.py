@@ -8,18 +8,26 @@ from typing import Any
 
 from evidence.atari import OTHER_ROMS, Curve, label, read_all
 from sail.envs.atari_settings import FRAME_SKIP
-from sail.errors import BadInputError
+from sail.errors import BadInputError, unknown_name
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import read_definition
 from sail.studies.library import find
 from sail.studies.marked import dump
 
 
-def write(study: str, to: Path, results: Path) -> str:
-    """Writes a study file with the cells whose runs are not there, or not to their end; says how many."""
+def write(study: str, to: Path, results: Path, agents: Sequence[str] = ()) -> str:
+    """Writes a study file with the cells whose runs are not there, or not to their end; says how many.
+
+    Of certain agents only, if any are named.
+    """
     name, marked = find(study)
     definition = read_definition(marked, name)
     cells = expand(definition, marked)
+    there_are = {cell.agent for cell in cells}
+    for agent in agents:
+        if agent not in there_are:
+            raise unknown_name(f"agent in {name}", agent, there_are)
+    cells = [cell for cell in cells if not agents or cell.agent in agents]
     if others := [cell.env for cell in cells if not cell.env.startswith("atari:")]:
         raise BadInputError(f"{name} has {others[0]}: only runs of Atari games have files of their own.")
     if not results.is_dir():

@@ -43,6 +43,7 @@ def study(tmp_path: Path) -> Path:
             "episodes.jsonl",
             [
                 {"step": 50, "seed": 10, "return": 0.0, "success": False},
+                {"step": 60, "seed": 11, "return": 1.0, "success": True},
                 {"step": 90, "seed": 12, "return": 1.0, "success": True},
                 {"step": 95, "seed": 12, "return": 1.0, "success": True},
                 {"step": 150, "seed": 13, "return": 1.0, "success": True},
@@ -70,9 +71,12 @@ def test_a_study_is_summed_up(study: Path) -> None:
     assert (second["seeds"], second["solved"], second["share"]) == (4, 2, 0.5)
     # Wilson for 2 of 4: 0.5 -+ 1.96 * sqrt(0.0625 + 1.96^2 / 64) / (1 + 1.96^2 / 4).
     assert (second["low"], second["high"]) == (pytest.approx(0.15004, abs=1e-4), pytest.approx(0.84996, abs=1e-4))
-    assert (first["reached"], second["reached"]) == (1, 2)
+    assert (first["reached"], second["reached"]) == (2, 3)
     # Of five seeds, a tenth is one, and half are three.
-    assert (first["first_10"], first["first_50"], first["first_90"]) == (90, None, None)
+    assert (first["first_10"], first["first_50"], first["first_90"]) == (60, 150, None)
+    # Of the three that have reached the aim, one solves it, at step 200: 140 after it had come there. (Seed 10 solves
+    # it too, but never came there in training.)
+    assert (first["made_10"], first["made_50"], first["made_90"]) == (140, None, None)
     assert first["stale_share"] == pytest.approx(0.15)
     assert (first["q_key"], first["q_key_10"], first["q_key_90"]) == (1.5, pytest.approx(0.3), pytest.approx(2.7))
     assert first["key_preferred"] == 0.75

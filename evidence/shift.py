@@ -1,0 +1,133 @@
+"""Works on a study of games for as long as a machine is to be had, such as a GPU for half an hour.
+
+    python -m evidence shift evidence/atari --minutes 25 --workers 3
+
+It runs what has no CSV file yet. Nothing is expected to be left of that machine but the CSV files: so they are brought
+up to date every minute, and a run that would not come to its end in time is not begun if others have shown how long
+one takes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from evidence import atari, remaining
+from sail.errors import SailError
+from sail.studies.cells import Cell
+from sail.studies.console import StudyReporter
+from sail.studies.driver import run_study
+from sail.studies.folder import StudyFolder, open_or_create
+from sail.studies.library import find
+from sail.studies.local import LocalExecutor, visible_gpus
+from sail.studies.resources import Resources
+from sail.studies.status import study_status
+from sail.studies.supervisor import Outcome
+
+COLLECT_SECONDS = 60.0
+SERVICE = "nvidia-cuda-mps-control"
+"""NVIDIA's multi-process service, without which a GPU takes turns between processes."""
+
+
+class ShiftOverError(SailError):
+    """The time is up, or too short for what is left."""
+
+
+class Shift(LocalExecutor):
+    """Cells in processes of this machine, until the time is up."""
+
+    def __init__(
+        self, study: StudyFolder, resources: Resources, workers: int, seconds: float, collect: Callable[[], None]
+    ) -> None:
+        """`collect` is called now and then."""
+        super().__init__(study, resources, workers)
+        self._end, self._collect = time.monotonic() + seconds, collect
+        self._collected = time.monotonic()
+        self._begun: dict[str, float] = {}
+        self._longest = 0.0  # seconds, of the cells that have come to their end
+
+    def room(self) -> bool:
+        """Not for a cell that would not come to its end."""
+        return super().room() and time.monotonic() + self._longest < self._end
+
+    def submit(self, cell: Cell) -> None:
+        """Starts a cell."""
+        self._begun[cell.name] = time.monotonic()
+        super().submit(cell)
+
+    def wait(self, seconds: float) -> list[Outcome]:
+        """The cells that have ended; raises when nothing more will."""
+        outcomes = super().wait(seconds)
+        now = time.monotonic()
+        for outcome in outcomes:
+            took = now - self._begun.pop(outcome.cell)
+            self._longest = max(self._longest, took if outcome.done else 0.0)
+        if now - self._collected > COLLECT_SECONDS:
+            self._collected = now
+            self._collect()
+        if now > self._end or not (outcomes or self._begun or self.room()):
+            raise ShiftOverError("The time is up.")
+        return outcomes
+
+
+def work(
+    study: str, minutes: float, workers: int, results: Path, folder: Path, cores: int | None, agents: Sequence[str]
+) -> str:
+    """Runs what is missing of a study, of these agents if any are named; says how far it came."""
+    if not (folder / "study.json").is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as place:
+            file = Path(place) / "rest.yaml"
+            said = remaining.write(study, file, results, agents)
+            if not file.is_file():
+                return said
+            name, marked = find(str(file))
+            open_or_create(folder, marked, name)
+    rest = StudyFolder(folder)
+    resources = replace(rest.definition()[0].resources, gpus=1 / workers)
+    resources = resources if cores is None else replace(resources, cores=cores)
+    with rest.driving(), multi_process_service(workers), StudyReporter(rest) as reporter:
+
+        def collect() -> None:
+            atari.collect(folder, results)
+            reporter.note(how_far(rest))
+
+        shift = Shift(rest, resources, workers, 60 * minutes, collect)
+        try:
+            run_study(rest, shift, resources, reporter)
+        except ShiftOverError:
+            pass
+        finally:
+            said = "\n".join(atari.collect(folder, results))
+    return f"{said}\n{how_far(rest)}"
+
+
+def how_far(study: StudyFolder) -> str:
+    """A line for whoever looks on."""
+    status = study_status(study)
+    running = [f"{row['cell']} at {row['step']:,}" for row in status["cells"] if row["state"] == "running"]
+    rate = f" at {status['frames_per_second']:,} frames/s together" if status["frames_per_second"] else ""
+    return f"{status['done']} of {status['total']} done{rate}; {', '.join(running) or 'nothing runs'}"
+
+
+@contextmanager
+def multi_process_service(workers: int) -> Iterator[None]:
+    """Lets several processes use a GPU at the same time, where there is one and its service."""
+    if workers < 2 or not visible_gpus() or not shutil.which(SERVICE):
+        yield
+        return
+    with tempfile.TemporaryDirectory() as place:
+        os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": place, "CUDA_MPS_LOG_DIRECTORY": place}
+        subprocess.run([SERVICE, "-d"], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([SERVICE], input=b"quit\n", check=False)
+            del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
