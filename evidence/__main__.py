@@ -26,14 +26,14 @@ from sail.errors import SailError
 
 def _figures(options: argparse.Namespace) -> None:
     print(*figures.draw_all(options.results, options.to), sep="\n")
-    page.write(options.page, options.results)
-    report.write(options.page.with_suffix(".html"), options.page)
+    page.write(options.docs, options.results)
+    report.write(options.docs / "results.html", options.docs / "results.md")
 
 
 def main() -> None:
     """Does what the command line says."""
     parser = argparse.ArgumentParser(
-        prog="python -m evidence", description="The numbers and pictures of docs/results.md."
+        prog="python -m evidence", description="The numbers and pictures of docs/results.md and docs/baselines.md."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     collect = commands.add_parser("collect", help="sum a study of kdt or deep-sea up as a CSV file")
@@ -85,7 +85,7 @@ def main() -> None:
     draw = commands.add_parser("figures", help="draw every figure, and bring the pages up to date, from the CSV files")
     draw.add_argument("--results", type=Path, default=tables.RESULTS, help="where those are (default: results/)")
     draw.add_argument("--to", type=Path, default=tables.ROOT / "docs" / "images" / "results", help="where pictures go")
-    draw.add_argument("--page", type=Path, default=tables.ROOT / "docs" / "results.md")
+    draw.add_argument("--docs", type=Path, default=tables.ROOT / "docs", help="where the pages are (default: docs/)")
     draw.set_defaults(run=_figures)
     options = parser.parse_args()
     try:

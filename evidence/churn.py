@@ -3,7 +3,7 @@
     python -m evidence churn results/atari/churn.csv RUN RUN ...
 
 An emulator that plays alone takes four steps for each update. One of 120 has to wait for the others, and 30 updates
-come between two of its steps. So if favourites change within 30 updates, it hardly has a policy (docs/results.md).
+come between two of its steps. So if favourites change within 30 updates, it hardly has a policy (docs/baselines.md).
 
 Each run is taken up where its newest checkpoint is: a small ring is filled with its policy's steps, some states are
 drawn from it, and then it learns on, one update after the other. The run itself stays as it is. (Its own ring had steps

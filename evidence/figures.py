@@ -1,4 +1,4 @@
-"""Every figure of docs/results.md, from the CSV files under results/ alone."""
+"""Every figure of docs/results.md and docs/baselines.md, from the CSV files under results/ alone."""
 
 from __future__ import annotations
 

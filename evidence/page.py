@@ -1,4 +1,4 @@
-"""The generated parts of docs/results.md, each between two comments that name it."""
+"""The generated parts of docs/results.md and docs/baselines.md, each between two comments that name it."""
 
 from __future__ import annotations
 
@@ -10,39 +10,57 @@ from typing import Any
 import numpy as np
 
 from evidence import atari, dopamine, tables
+from evidence.favourites import by_case
 from evidence.gridworlds import UNCHANGED, by_size, changes
 from evidence.paper import CLAIMS, OWN, Claim
 from sail.analysis.published import paper_scores
+from sail.analysis.statistics import wilson
 from sail.games import GROUPS
 
 AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "iqn", "sail-iqn")
 AGREES = {"inside": "", "within 20 %": ", near", "no": ", **no**"}
+APPLE_STEPS = (100_000, 200_000, 300_000)
+NOTHING = "No runs yet."
+Parts = dict[str, Callable[[Path], str]]
+"""What makes each part, from the folder of results."""
 
 
-def write(path: Path, results: Path) -> None:
-    """Brings a page up to date."""
-    path.write_text(filled(path.read_text(), results))
-
-
-def filled(text: str, results: Path) -> str:
-    """The page's text with its generated parts made anew."""
-    parts: dict[str, Callable[[], str]] = {
-        "claims": lambda: claims(CLAIMS, results),
-        "own": lambda: claims(OWN, results),
-        "when": lambda: when_stale(results),
-        "sizes": lambda: deep_sea(results),
-        "scores": lambda: scores(results / "atari"),
-        "dopamine": lambda: beside_dopamine(results / "atari", results),
-        "dopamine other roms": lambda: beside_dopamine(results / atari.OTHER_ROMS, results),
-        "scores not held": lambda: scores(results / atari.NOT_HELD),
-        "dopamine not held": lambda: beside_dopamine(results / atari.NOT_HELD, results),
+def pages() -> dict[str, Parts]:
+    """Every page with generated parts."""
+    return {
+        "results.md": {
+            "claims": lambda results: claims(CLAIMS, results),
+            "apples": apples,
+            "own": lambda results: claims(OWN, results),
+            "when": when_stale,
+            "favourites": favourite_actions,
+            "sizes": deep_sea,
+            "scores": lambda results: scores(results / "atari"),
+        },
+        "baselines.md": {
+            "dopamine": lambda results: beside_dopamine(results / "atari", results),
+            "dopamine other roms": lambda results: beside_dopamine(results / atari.OTHER_ROMS, results),
+            "scores not held": lambda results: scores(results / atari.NOT_HELD),
+            "dopamine not held": lambda results: beside_dopamine(results / atari.NOT_HELD, results),
+        },
     }
+
+
+def write(docs: Path, results: Path) -> None:
+    """Brings the pages in a folder up to date."""
+    for name, parts in pages().items():
+        path = docs / name
+        path.write_text(filled(path.read_text(), parts, results))
+
+
+def filled(text: str, parts: Parts, results: Path) -> str:
+    """A page's text with its generated parts made anew."""
     for name, make in parts.items():
         pattern = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.DOTALL)
         if len(pattern.findall(text)) != 1:
             raise SystemExit(f"The page must have exactly one part <!-- {name} --> ... <!-- end of {name} -->.")
         begin, end = next(pattern.finditer(text)).span()
-        text = f"{text[:begin]}{make()}\n{text[end:]}"
+        text = f"{text[:begin]}{make(results)}\n{text[end:]}"
     return text
 
 
@@ -52,10 +70,31 @@ def claims(rows: Sequence[Claim], results: Path) -> str:
     return _markdown([head, *([c.what, c.theirs, *c.ours(results), f"`{c.command}`"] for c in rows)])
 
 
+def apples(results: Path) -> str:
+    """How many seeds have solved Key-Door-Treasure with apples, all slips together."""
+    rows = [row for row in _rows(results / "kdt" / "stale_returns.csv") if row["env"] == "apple-kdt"]
+    found = [["agent", *(f"{step:,} steps" for step in APPLE_STEPS)]]
+    for agent in dict.fromkeys([*AGENTS[:4], *(row["agent"] for row in rows)]):
+        own = [[row for row in rows if (row["agent"], row["step"]) == (agent, step)] for step in APPLE_STEPS]
+        found.append([agent, *(_of_seeds(sum(r["solved"] for r in at), sum(r["seeds"] for r in at)) for at in own)])
+    return _markdown(found) if rows else NOTHING
+
+
+def favourite_actions(results: Path) -> str:
+    """How often favourite actions change while nothing pays, and how many seeds find the treasure."""
+    found = [["agent", "favourites change", "action gap", "seeds that find the treasure"]]
+    rows = _rows(results / "kdt" / "favourites.csv")
+    for agent, label, last, means in by_case(rows):
+        kind = "held for {} steps" if last["held"] else "shaken by {}" if last["shaken"] else "alpha {}"
+        name = f"{agent}, {kind.format(label)}" if label else agent
+        share, gap = f"{100 * means['changed']:.0f} %", f"{means['action_gap']:.3f}"
+        found.append([name, share, gap, _of_seeds(last["reached"], last["seeds"])])
+    return _markdown(found) if rows else NOTHING
+
+
 def when_stale(results: Path) -> str:
     """How many seeds have solved Key-Door-Treasure when one thing is different, and the value of taking the key."""
-    path = results / "kdt" / "when_stale.csv"
-    rows = tables.read(path) if path.is_file() else []
+    rows = _rows(results / "kdt" / "when_stale.csv")
     named = [[*AGENTS[:4]], ["dqn", "sail-dqn"]]
     head = [
         "what is different",
@@ -70,25 +109,22 @@ def when_stale(results: Path) -> str:
         found.append(["nothing" if setting == UNCHANGED else f"`{setting}`"])
         found[-1] += ["" if cell is None else f"{cell['solved']} of {cell['seeds']}" for cell in cells]
         found[-1] += ["" if cell is None else f"{cell['q_key']:.2f}" for cell in keys]
-    return _markdown(found) if rows else "No runs yet."
+    return _markdown(found) if rows else NOTHING
 
 
 def deep_sea(results: Path) -> str:
     """How many seeds solve DeepSea at the end, by size, with the share's interval; and the largest size of any."""
-    path = results / "deep_sea" / "sizes.csv"
-    rows = tables.read(path) if path.is_file() else []
+    rows = _rows(results / "deep_sea" / "sizes.csv")
     of_agents = by_size(rows)
     sizes = sorted({size for of_agent in of_agents.values() for size in of_agent})
     found = [["agent", "largest solved", *(f"{size}" for size in sizes)]]
     for agent in dict.fromkeys([*AGENTS[:4], *sorted(of_agents)]):
         of_agent = of_agents.get(agent, {})
         largest = max((size for size, row in of_agent.items() if row["solved"]), default=None)
-        cells = [
-            f"{row['solved']} of {row['seeds']} [{row['low']:.2f}, {row['high']:.2f}]" if row else ""
-            for row in (of_agent.get(size) for size in sizes)
-        ]
+        there = [of_agent.get(size) for size in sizes]
+        cells = [_of_seeds(row["solved"], row["seeds"]) if row else "" for row in there]
         found.append([agent, "none" if largest is None else str(largest), *cells])
-    return _markdown(found) if rows else "No runs yet."
+    return _markdown(found) if rows else NOTHING
 
 
 def scores(folder: Path) -> str:
@@ -104,13 +140,12 @@ def scores(folder: Path) -> str:
                 ours = ["" if seeds is None else _score(seeds[:, -1]) for seeds in own]
                 theirs = [f"{paper[agent][game]:,.0f}" if game in paper[agent] else "" for agent in AGENTS[:3]]
                 rows.append([game, f"{millions}M", *ours, *theirs])
-    return _markdown(rows) if len(rows) > 1 else "No runs yet."
+    return _markdown(rows) if len(rows) > 1 else NOTHING
 
 
 def beside_dopamine(folder: Path, results: Path) -> str:
     """Our base agents at the frames where the published curves have points, with the range of those in brackets."""
-    path = results / "atari" / "published.csv"
-    points = tables.read(path) if path.is_file() else []
+    points = _rows(results / "atari" / "published.csv")
     curves = atari.read_all(folder)
     frames = sorted({point["frames"] for point in points})
     compared = {each: dopamine.compare(curves, points, each) for each in frames}
@@ -122,7 +157,19 @@ def beside_dopamine(folder: Path, results: Path) -> str:
         seeds = sorted({row["seeds"] for row in there})
         number = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
         rows.append([game, agent, number, there[0]["emulators"], *map(_beside, own)])
-    return _markdown(rows) if len(rows) > 1 else "No runs yet."
+    return _markdown(rows) if len(rows) > 1 else NOTHING
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return tables.read(path) if path.is_file() else []
+
+
+def _of_seeds(number: int, seeds: int) -> str:
+    """A number of seeds with the 95 % Wilson interval of its share; nothing where there are none."""
+    if not seeds:
+        return ""
+    share = wilson(number, seeds)
+    return f"{number} of {seeds} [{share.low:.2f}, {share.high:.2f}]"
 
 
 def _beside(found: Sequence[dict[str, Any]]) -> str:

@@ -37,6 +37,11 @@ def _block(block: str) -> str:
     if block.startswith("## "):
         heading = block[3:].strip()
         return f'<h2 id="{_anchor(heading)}">{_inline(heading)}</h2>'
+    if block.startswith("### "):
+        return f"<h3>{_inline(block[4:].strip())}</h3>"
+    if block.startswith("- "):
+        items = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
+        return "<ul>" + "".join(f"<li>{_inline(item.strip())}</li>" for item in items) + "</ul>"
     if block.startswith("|"):
         return _table([_cells(line) for line in block.splitlines()])
     if picture := re.fullmatch(r"!\[(.*)\]\((\S+)\)", block.strip()):

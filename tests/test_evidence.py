@@ -99,9 +99,9 @@ def test_figures_are_drawn_from_the_files(study: Path) -> None:
 
 
 def test_every_committed_figure_can_be_drawn_again(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text((ROOT / "docs" / "results.md").read_text())
-    command = [sys.executable, "-m", "evidence", "figures", "--to", str(tmp_path), "--page", str(page)]
+    for name in ("results.md", "baselines.md"):
+        (tmp_path / name).write_text((ROOT / "docs" / name).read_text())
+    command = [sys.executable, "-m", "evidence", "figures", "--to", str(tmp_path), "--docs", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     committed = {path.name for path in (ROOT / "docs" / "images" / "results").glob("*.png")}

@@ -20,8 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
 
-PARTS = ("claims", "own", "when", "sizes", "scores", "dopamine", "dopamine other roms")
-PARTS += ("scores not held", "dopamine not held")
+PARTS = {name: make for parts in page.pages().values() for name, make in parts.items()}
 EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in PARTS)
 
 
@@ -241,7 +240,7 @@ def test_the_page_says_when_returns_go_stale(tmp_path: Path) -> None:
 
 
 def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
-    text = page.filled(EMPTY_PAGE, tmp_path)
+    text = page.filled(EMPTY_PAGE, PARTS, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
     assert text.count("No runs yet.") == 7
@@ -250,7 +249,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
             write_curve(tmp_path, game, agent, [score] * 10)
     write_curve(tmp_path, "Alien", "sail-dqn", [15.0] * 10)
     write_curve(tmp_path, "Alien", "dqn", [10.0] * 9)  # not there yet
-    assert row_of(page.filled(text, tmp_path), claim)[-4:-2] == ["1", "not all games yet"]
+    assert row_of(page.filled(text, PARTS, tmp_path), claim)[-4:-2] == ["1", "not all games yet"]
     write_curve(tmp_path, "Alien", "dqn", [10.0] * 20)  # further than the others: only ten count
     write_curve(tmp_path, "Venture", "dqn", [14.0] * 10, seed=1)
     published = {"game": "Alien", "agent": "dqn", "frames": 5 * 10**6, "runs": 5, "low": 8.0, "mean": 9.0, "high": 9.5}
@@ -261,7 +260,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "atari").rename(tmp_path / atari.NOT_HELD)
     write_curve(tmp_path / "elsewhere", "Alien", "dqn", [8.5])
     (tmp_path / "elsewhere" / "atari").rename(tmp_path / atari.OTHER_ROMS)
-    text = page.filled(text, tmp_path)
+    text = page.filled(text, PARTS, tmp_path)
     ours = row_of(text, claim)
     # 15 games of +50 %, and 15 over the mean of 10 and 14.
     assert ours[3].startswith("average +48 % [") and "median +50 % [" in ours[3] and "16 of 16 games" in ours[3]
@@ -272,9 +271,9 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     assert f"| Alien | dqn | 1 | 64 | {inside} | {near} | {no} |" in text
     assert "| Alien | dqn | 1 | 64 | 9.0 (8.0 to 1,234) | 9.0 (8.0 to 9.5) |\n<!-- end of dopamine not held" in text
     assert "| Alien | dqn | 1 | 64 | 8.5 (8.0 to 1,234) |\n<!-- end of dopamine other roms" in text
-    assert page.filled(text, tmp_path) == text
+    assert page.filled(text, PARTS, tmp_path) == text
     with pytest.raises(SystemExit, match="claims"):
-        page.filled("", tmp_path)
+        page.filled("", PARTS, tmp_path)
 
 
 def kdt_row(agent: str, share: float, low: float, high: float, value: float) -> dict[str, Any]:
@@ -370,6 +369,7 @@ def test_both_files_of_a_game_are_drawn_beside_each_other() -> None:
     assert drawn == [[[1, 1], [2, 9]], [[1, 1], [2, 9]], [[1, 2], [1, 4]], [[1, 3]]]  # as far as the first one goes
 
 
-def test_the_committed_page_is_up_to_date() -> None:
-    text = (ROOT / "docs" / "results.md").read_text()
-    assert page.filled(text, ROOT / "results") == text
+def test_the_committed_pages_are_up_to_date() -> None:
+    for name, parts in page.pages().items():
+        text = (ROOT / "docs" / name).read_text()
+        assert page.filled(text, parts, ROOT / "results") == text

@@ -28,6 +28,12 @@ words** and [a link](other.md).
 | five |  | not tested |
 <!-- end of claims -->
 
+### A smaller heading
+
+- a point
+  of two lines
+- **another**
+
 ![A picture of "it"](images/it.png)
 
 | game | agrees? |
@@ -74,11 +80,14 @@ def test_all_that_is_written_is_shown() -> None:
         "The paper's claims",
         "one <script>",
         "leans to yes",
+        "A smaller heading",
+        "a point\n  of two lines",
     ):
         assert words in seen.text
     assert "<!--" not in seen.text and "**" not in seen.text and "|" not in seen.text
     assert {"href": "other.md"} in seen.of("a") and {"href": "#the-paper-s-claims"} in seen.of("a")
     assert {"id": "the-paper-s-claims"} in seen.of("h2")
+    assert (len(seen.of("h3")), len(seen.of("ul")), len(seen.of("li"))) == (1, 1, 2)
     assert seen.of("img") == [{"src": "images/it.png", "alt": 'A picture of "it"'}]
     assert len(seen.of("script")) == 1  # ours
 

@@ -19,7 +19,7 @@ PRESETS = ("paper", "dopamine", "small")
 HOLD, HOLD_TOGETHER = 64, 7_680
 """What `learning.hold` is for emulators. A single one, as in Dopamine, has a new network every 4 steps, one update
 apart; of 120, each would have one at every step, 30 updates apart. With 64 steps, which are 7,680 of all 120 together,
-they score about as one does on two games; with 256 they are late on one of them (docs/results.md)."""
+they score about as one does on two games; with 256 they are late on one of them (docs/baselines.md)."""
 
 # 50M steps are 200M frames; a phase is one of the paper's iterations.
 _ATARI: dict[str, Any] = {
