@@ -243,7 +243,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     text = page.filled(EMPTY_PAGE, PARTS, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
-    assert text.count("No runs yet.") == 7
+    assert text.count("No runs yet.") == len(PARTS) - 2  # all but the claims
     for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
             write_curve(tmp_path, game, agent, [score] * 10)
@@ -339,9 +339,38 @@ def test_deep_sea_by_size(tmp_path: Path) -> None:
     tables.write(tmp_path / "deep_sea" / "sizes.csv", {"commit": "abc"}, rows)
     text = page.deep_sea(tmp_path)
     assert row_of(text, "agent")[1:-1] == ["agent", "largest solved", "9", "10", "20"]
-    assert row_of(text, "dqn")[1:-1] == ["dqn", "9", "3 of 4 [0.10, 1.00]", "", ""]
-    assert row_of(text, "sail-dqn")[2:5] == ["10", "0 of 4 [0.10, 1.00]", "1 of 4 [0.10, 1.00]"]
+    assert row_of(text, "dqn")[1:-1] == ["dqn", "9", "3 of 4 [0.30, 0.95]", "", ""]
+    assert row_of(text, "sail-dqn")[2:5] == ["10", "0 of 4 [0.00, 0.49]", "1 of 4 [0.05, 0.70]"]
     assert row_of(text, "al-dqn")[1:-1] == ["al-dqn", "none", "", "", ""]
+
+
+def test_apples_are_counted_over_all_slips(tmp_path: Path) -> None:
+    rows = [
+        {"env": env, "agent": "sail-dqn", "settings": f"env.slip={slip}", "step": step, "seeds": 2, "solved": solved}
+        for env, slip, step, solved in (
+            ("kdt", 0.0, 100_000, 2),
+            ("apple-kdt", 0.0, 100_000, 2),
+            ("apple-kdt", 0.1, 100_000, 1),
+            ("apple-kdt", 0.1, 150_000, 2),
+        )
+    ]
+    tables.write(tmp_path / "kdt" / "stale_returns.csv", {"commit": "abc"}, rows)
+    assert row_of(page.apples(tmp_path), "sail-dqn")[2:-1] == ["3 of 4 [0.30, 0.95]", "", ""]
+
+
+def test_favourite_actions_are_named_by_what_was_done_to_them(tmp_path: Path) -> None:
+    row = {"agent": "al-dqn", "alpha": 0.9, "held": 0, "shaken": None, "seeds": 4, "step": 50_000, "reached": 3}
+    row |= {"changed": 0.25, "action_gap": 0.0125}
+    rows = [row, row | {"alpha": 0.5}, row | {"held": 1000, "reached": 1}, row | {"shaken": 0.05, "step": 20_000}]
+    rows += [row | {"shaken": 0.05, "changed": 0.5, "reached": 0}]
+    tables.write(tmp_path / "kdt" / "favourites.csv", {"commit": "abc"}, rows)
+    lines = page.favourite_actions(tmp_path).splitlines()[2:]
+    assert lines == [
+        "| al-dqn, shaken by 0.05 | 50 % | 0.013 | 0 of 4 [0.00, 0.49] |",
+        "| al-dqn, alpha 0.9 | 25 % | 0.013 | 3 of 4 [0.30, 0.95] |",
+        "| al-dqn, alpha 0.5 | 25 % | 0.013 | 3 of 4 [0.30, 0.95] |",
+        "| al-dqn, held for 1,000 steps | 25 % | 0.013 | 1 of 4 [0.05, 0.70] |",
+    ]
 
 
 def test_one_run_of_one_game_has_no_interval() -> None:
