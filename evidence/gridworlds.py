@@ -62,7 +62,8 @@ def collect(study: Path, to: Path) -> str:
         "seconds": "of training up to this step, all seeds together",
         "solved": "seeds whose greedy policy reaches the aim in every evaluation episode; 95 % Wilson interval",
         "reached": "seeds that have reached the aim in training by this step; first_NN: the step by which NN % had",
-        "made": "made_NN: of the seeds that have reached the aim in training, steps from there until NN % solved it",
+        "made": "made_NN: of the seeds that reached the aim in the first half of training, steps from there to the"
+        " first phase at whose end NN % had solved it once; so it counts in whole phases",
         "others": "means over seeds; NAME_10 and NAME_90: the 10th and 90th percentile over seeds",
     }
     rows = [row for (_, name), group in groups.items() for row in _rows(name, group)]
@@ -77,10 +78,11 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
     metrics = [row for rows in of_run for row in rows]
     commit = _same([provenance(run.path)["commit"] for run in runs])
     first = np.concatenate([_first_steps(run, _successes(run)) for run in runs])
-    solved = np.concatenate([_first_steps(run, _perfect_phases(run)) for run in runs])
-    reached = np.isfinite(first)
-    made = np.maximum(solved[reached] - first[reached], 0.0)
-    for step in sorted({row["step"] for row in metrics}):
+    perfect = [[row for row in rows if row.get("eval_success") == 1.0] for rows in of_run]
+    solved = np.concatenate([_first_steps(run, rows) for run, rows in zip(runs, perfect, strict=True)])
+    steps = sorted({row["step"] for row in metrics})
+    made = steps_made(first, solved, steps[-1])
+    for step in steps:
         here = [row for row in metrics if row["step"] == step]
         evaluated = [row["eval_success"] for row in here if row.get("eval_success") is not None]
         count = sum(success == 1.0 for success in evaluated)
@@ -111,14 +113,19 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
         yield row | {"seconds": sum(seconds), "commit": commit}
 
 
+def steps_made(first: Any, solved: Any, last: int) -> Any:
+    """Steps from each seed's first success in training to the phase by which it has solved it; infinite if it has not.
+
+    Of the seeds that succeed in the first half alone: the others have little time left to make something of it. Zero
+    for those that have solved it before, as may be where exploration is large.
+    """
+    early = first <= last / 2
+    return np.maximum(solved[early] - first[early], 0.0)
+
+
 def _successes(run: RunFolder) -> Iterable[dict[str, Any]]:
     """The training episodes that reached the aim."""
     return (row for row in read_lines(run.path / "episodes.jsonl") if row.get("success"))
-
-
-def _perfect_phases(run: RunFolder) -> Iterable[dict[str, Any]]:
-    """The phases in which a seed's greedy policy reached the aim in every episode."""
-    return (row for row in run.metrics() if row.get("eval_success") == 1.0)
 
 
 def _first_steps(run: RunFolder, rows: Iterable[dict[str, Any]]) -> Any:

@@ -16,31 +16,33 @@ from sail.studies.marked import dump
 
 
 def write(study: str, to: Path, results: Path, agents: Sequence[str] = ()) -> str:
-    """Writes a study file with the cells whose runs are not there, or not to their end; says how many.
-
-    Of certain agents only, if any are named.
-    """
+    """Writes a study file with the cells whose runs are not there, or not to their end; says how many."""
     name, marked = find(study)
     definition = read_definition(marked, name)
     cells = expand(definition, marked)
+    left = missing(cells, results, agents)
+    if not left:
+        return f"Nothing of {name} is missing: no file was written."
+    tree = definition.to_tree() | {"title": f"What {name} has yet to run"}
+    tree["grids"] = [_grid(cell) for cell in left]
+    tree.pop("report", None)  # a part of a study may be without its baseline
+    to.write_text(dump(tree))
+    return f"{len(left)} of {len(cells)} cells of {name} are missing: {to}"
+
+
+def missing(cells: Sequence[Cell], results: Path, agents: Sequence[str] = ()) -> list[Cell]:
+    """Those of a study's cells that have no run to its end; of certain agents only, if any are named."""
     there_are = {cell.agent for cell in cells}
     for agent in agents:
         if agent not in there_are:
-            raise unknown_name(f"agent in {name}", agent, there_are)
-    cells = [cell for cell in cells if not agents or cell.agent in agents]
+            raise unknown_name("agent of this study", agent, there_are)
     if others := [cell.env for cell in cells if not cell.env.startswith("atari:")]:
-        raise BadInputError(f"{name} has {others[0]}: only runs of Atari games have files of their own.")
+        raise BadInputError(f"This study has {others[0]}: only runs of Atari games have files of their own.")
     if not results.is_dir():
         raise BadInputError(f"There is no folder {results} of results.")
     there = {other: read_all(results / OTHER_ROMS.name if other else results) for other in (False, True)}
-    missing = [cell for cell in cells if not _has_run(cell, there[bool(cell.settings.get("env.roms"))])]
-    if not missing:
-        return f"Nothing of {name} is missing: no file was written."
-    tree = definition.to_tree() | {"title": f"What {name} has yet to run"}
-    tree["grids"] = [_grid(cell) for cell in missing]
-    tree.pop("report", None)  # a part of a study may be without its baseline
-    to.write_text(dump(tree))
-    return f"{len(missing)} of {len(cells)} cells of {name} are missing: {to}"
+    wanted = [cell for cell in cells if not agents or cell.agent in agents]
+    return [cell for cell in wanted if not _has_run(cell, there[bool(cell.settings.get("env.roms"))])]
 
 
 def _has_run(cell: Cell, there: Sequence[Curve]) -> bool:

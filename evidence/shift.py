@@ -20,9 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from evidence import atari, remaining
-from sail.errors import SailError
-from sail.studies.cells import Cell
+from sail.errors import BadInputError, SailError
+from sail.studies.cells import Cell, expand
 from sail.studies.console import StudyReporter
+from sail.studies.definition import read_definition
 from sail.studies.driver import run_study
 from sail.studies.folder import StudyFolder, open_or_create
 from sail.studies.library import find
@@ -34,6 +35,8 @@ from sail.studies.supervisor import Outcome
 COLLECT_SECONDS = 60.0
 SERVICE = "nvidia-cuda-mps-control"
 """NVIDIA's multi-process service, without which a GPU takes turns between processes."""
+MARGIN = 1.05
+"""How much longer than the longest one so far a run may take."""
 
 
 class ShiftOverError(SailError):
@@ -51,16 +54,19 @@ class Shift(LocalExecutor):
         self._end, self._collect = time.monotonic() + seconds, collect
         self._collected = time.monotonic()
         self._begun: dict[str, float] = {}
-        self._longest = 0.0  # seconds, of the cells that have come to their end
+        self._whole: set[str] = set()  # of the cells that were begun, those that had not been begun before
+        self._longest = 0.0  # seconds that a whole cell took
 
     def room(self) -> bool:
         """Not for a cell that would not come to its end."""
-        return super().room() and time.monotonic() + self._longest < self._end
+        return super().room() and time.monotonic() + MARGIN * self._longest < self._end
 
     def submit(self, cell: Cell) -> None:
         """Starts a cell."""
         self._begun[cell.name] = time.monotonic()
         super().submit(cell)
+        if not self.study.record(cell).starts[-1]["from_step"]:
+            self._whole.add(cell.name)
 
     def wait(self, seconds: float) -> list[Outcome]:
         """The cells that have ended; raises when nothing more will."""
@@ -68,7 +74,8 @@ class Shift(LocalExecutor):
         now = time.monotonic()
         for outcome in outcomes:
             took = now - self._begun.pop(outcome.cell)
-            self._longest = max(self._longest, took if outcome.done else 0.0)
+            if outcome.done and outcome.cell in self._whole:
+                self._longest = max(self._longest, took)
         if now - self._collected > COLLECT_SECONDS:
             self._collected = now
             self._collect()
@@ -77,9 +84,7 @@ class Shift(LocalExecutor):
         return outcomes
 
 
-def work(
-    study: str, minutes: float, workers: int, results: Path, folder: Path, cores: int | None, agents: Sequence[str]
-) -> str:
+def work(study: str, minutes: float, workers: int, results: Path, folder: Path, agents: Sequence[str]) -> str:
     """Runs what is missing of a study, of these agents if any are named; says how far it came."""
     if not (folder / "study.json").is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -91,22 +96,29 @@ def work(
             name, marked = find(str(file))
             open_or_create(folder, marked, name)
     rest = StudyFolder(folder)
+    name, marked = find(study)
+    wanted = remaining.missing(expand(read_definition(marked, name), marked), results, agents)
+    if not {cell.name for cell in wanted} <= {cell.name for cell in rest.cells}:
+        raise BadInputError(f"{folder} is the folder of another shift: name another one with --out.")
     resources = replace(rest.definition()[0].resources, gpus=1 / workers)
-    resources = resources if cores is None else replace(resources, cores=cores)
-    with rest.driving(), multi_process_service(workers), StudyReporter(rest) as reporter:
+    failed: dict[str, str] = {}
+    with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(workers, reporter.note):
 
         def collect() -> None:
-            atari.collect(folder, results)
-            reporter.note(how_far(rest))
+            try:
+                atari.collect(folder, results)
+                reporter.note(how_far(rest))
+            except (OSError, SailError) as error:  # the runs matter more, and there is another time in a minute
+                reporter.note(f"The files are not up to date: {error}")
 
         shift = Shift(rest, resources, workers, 60 * minutes, collect)
         try:
-            run_study(rest, shift, resources, reporter)
+            failed = run_study(rest, shift, resources, reporter)
         except ShiftOverError:
             pass
         finally:
             said = "\n".join(atari.collect(folder, results))
-    return f"{said}\n{how_far(rest)}"
+    return "\n".join([said, *(f"{name} failed: {why}" for name, why in failed.items()), how_far(rest)])
 
 
 def how_far(study: StudyFolder) -> str:
@@ -118,16 +130,22 @@ def how_far(study: StudyFolder) -> str:
 
 
 @contextmanager
-def multi_process_service(workers: int) -> Iterator[None]:
+def multi_process_service(workers: int, note: Callable[[str], None]) -> Iterator[None]:
     """Lets several processes use a GPU at the same time, where there is one and its service."""
-    if workers < 2 or not visible_gpus() or not shutil.which(SERVICE):
+    if workers < 2 or not visible_gpus():
         yield
         return
-    with tempfile.TemporaryDirectory() as place:
-        os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": place, "CUDA_MPS_LOG_DIRECTORY": place}
-        subprocess.run([SERVICE, "-d"], check=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        folders = {"CUDA_MPS_PIPE_DIRECTORY": place, "CUDA_MPS_LOG_DIRECTORY": place}
+        found = shutil.which(SERVICE)
+        if found is None or subprocess.run([found, "-d"], env=os.environ | folders, check=False).returncode:
+            note(f"{SERVICE} could not be started, so the runs take turns on the GPU.")
+            yield
+            return
+        os.environ |= folders
         try:
             yield
         finally:
-            subprocess.run([SERVICE], input=b"quit\n", check=False)
-            del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
+            subprocess.run([found], input=b"quit\n", check=False)
+            for name in folders:
+                del os.environ[name]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sail.config import make_config
@@ -74,9 +75,9 @@ def test_a_study_is_summed_up(study: Path) -> None:
     assert (first["reached"], second["reached"]) == (2, 3)
     # Of five seeds, a tenth is one, and half are three.
     assert (first["first_10"], first["first_50"], first["first_90"]) == (60, 150, None)
-    # Of the three that have reached the aim, one solves it, at step 200: 140 after it had come there. (Seed 10 solves
-    # it too, but never came there in training.)
-    assert (first["made_10"], first["made_50"], first["made_90"]) == (140, None, None)
+    # Of the two that have reached the aim by step 100, one solves it, at step 200: 140 after it had come there. (Seed
+    # 10 solves it too, but never came there in training.)
+    assert (first["made_10"], first["made_50"], first["made_90"]) == (140, 140, None)
     assert first["stale_share"] == pytest.approx(0.15)
     assert (first["q_key"], first["q_key_10"], first["q_key_90"]) == (1.5, pytest.approx(0.3), pytest.approx(2.7))
     assert first["key_preferred"] == 0.75
@@ -84,6 +85,11 @@ def test_a_study_is_summed_up(study: Path) -> None:
     assert (first["seconds"], second["seconds"], first["commit"]) == (15, 20, "beef; c0ffee")
     assert tables.about(to)["hardware"] == "a CPU, 2 cores, cpu"
     assert tables.about(to)["command"].startswith("sail train kdt; the others")
+
+
+def test_steps_are_counted_from_the_first_success_of_the_first_half() -> None:
+    first, solved = np.array([30.0, 100.0, 80.0, 101.0, np.inf]), np.array([200.0, np.inf, 50.0, 200.0, 150.0])
+    np.testing.assert_array_equal(gridworlds.steps_made(first, solved, 200), [170, np.inf, 0])
 
 
 def test_nothing_done_is_said(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,8 +15,12 @@ sys.path.insert(0, str(ROOT))
 from evidence import atari, shift  # noqa: E402
 from evidence.__main__ import main  # noqa: E402
 
+from sail.errors import BadInputError  # noqa: E402
+from sail.studies.cells import Cell  # noqa: E402
 from sail.studies.folder import StudyFolder, open_or_create  # noqa: E402
 from sail.studies.library import find  # noqa: E402
+from sail.studies.local import LocalExecutor  # noqa: E402
+from sail.studies.supervisor import Outcome  # noqa: E402
 
 STUDY = """
 environments: [atari:Pong]
@@ -38,13 +43,13 @@ def study(tmp_path: Path) -> str:
 
 def test_a_shift_runs_what_is_missing_and_leaves_its_files(study: str, tmp_path: Path) -> None:
     results, folder = tmp_path / "results", tmp_path / "runs"
-    wrote, done = shift.work(study, 20, 1, results, folder, None, ["sail-dqn"]).splitlines()
+    wrote, done = shift.work(study, 20, 1, results, folder, ["sail-dqn"]).splitlines()
     assert wrote.startswith("wrote Pong_sail-dqn,") and wrote.endswith(": 0.0016M frames")
     assert done == "1 of 1 done; nothing runs"
     (curve,) = atari.read_all(results)
     assert curve.agent.startswith("sail-dqn,") and curve.frames == 1600 and "broken_off" not in curve.about
     # The next one has the other agent left, and no time for it.
-    said = shift.work(study, 0, 1, results, tmp_path / "more", None, [])
+    said = shift.work(study, 0, 1, results, tmp_path / "more", [])
     assert said.splitlines()[-1] == "0 of 1 done; nothing runs"
     assert [cell.agent for cell in StudyFolder(tmp_path / "more").cells] == ["dqn"]
     assert not (tmp_path / "more" / "cells").exists()
@@ -56,8 +61,10 @@ def test_a_run_that_would_not_end_in_time_is_not_begun(study: str, tmp_path: Pat
     resources = folder.definition()[0].resources
     crew = shift.Shift(folder, resources, 1, 1000, lambda: None)
     assert crew.room() and crew.wait(0) == []
-    crew._longest = 900
+    crew._longest = 940
     assert crew.room()
+    crew._longest = 960  # which would leave no margin
+    assert not crew.room()
     crew._longest = 1100  # seconds that another one took
     assert not crew.room()
     with pytest.raises(shift.ShiftOverError):
@@ -68,6 +75,117 @@ def test_a_run_that_would_not_end_in_time_is_not_begun(study: str, tmp_path: Pat
     over._begun["one that still runs"] = 0.0
     with pytest.raises(shift.ShiftOverError):
         over.wait(0)
+
+
+def test_how_long_a_run_takes_is_seen_from_whole_ones(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, marked = find(study)
+    folder = open_or_create(tmp_path / "runs", marked, name)
+    whole, resumed = folder.cells
+
+    def submit(self: LocalExecutor, cell: Cell) -> None:
+        record = folder.record(cell)
+        record.starts.append({"from_step": 0 if cell == whole else 400})
+        folder.write_record(cell, record)
+
+    ended: list[Outcome] = []
+    monkeypatch.setattr(LocalExecutor, "submit", submit)
+    monkeypatch.setattr(LocalExecutor, "wait", lambda self, seconds: ended)
+    crew = shift.Shift(folder, folder.definition()[0].resources, 2, 1000, lambda: None)
+    for cell, seconds in ((whole, 30.0), (resumed, 50.0)):
+        crew.submit(cell)
+        crew._begun[cell.name] -= seconds
+    for outcome, longest in (
+        (Outcome(resumed.name, done=True), 0.0),  # it had only its end to do
+        (Outcome(whole.name, done=True), 30.0),
+    ):
+        ended[:] = [outcome]
+        crew.wait(0)
+        assert crew._longest == pytest.approx(longest, abs=1.0)
+
+
+def test_runs_that_are_cut_off_leave_what_they_have(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is up as soon as the first phase is in."""
+    long = tmp_path / "long.yaml"
+    long.write_text(Path(study).read_text().replace("frames: 1_600", "frames: 160_000_000").replace("dqn, ", ""))
+    results, folder = tmp_path / "results", tmp_path / "runs"
+
+    def wait(self: shift.Shift, seconds: float) -> list[Outcome]:
+        metrics = list((folder / "cells").rglob("metrics.jsonl"))
+        if metrics and metrics[0].read_text().count("\n") > 1:
+            raise shift.ShiftOverError
+        return LocalExecutor.wait(self, seconds)
+
+    monkeypatch.setattr(shift.Shift, "wait", wait)
+    assert "broken off" not in (said := shift.work(str(long), 20, 1, results, folder, [])) and "0 of 1 done" in said
+    (curve,) = atari.read_all(results)
+    assert curve.frames >= 1600 and curve.about["broken_off"] == f"at {curve.frames} of 160000000 frames"
+
+
+def test_what_fails_is_said(study: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(Path(study).read_text().replace("4GB", "10MB, retries: 0").replace("dqn, ", ""))
+    said = shift.work(str(bad), 20, 1, tmp_path / "results", tmp_path / "runs", [])
+    assert "failed: " in said and "0 of 1 done" in said
+
+
+def test_a_folder_of_another_shift_is_refused(study: str, tmp_path: Path) -> None:
+    places = tmp_path / "results", tmp_path / "runs"
+    shift.work(study, 0, 1, *places, ["dqn"])
+    with pytest.raises(BadInputError, match="another shift"):
+        shift.work(study, 0, 1, *places, ["sail-dqn"])
+    assert "0 of 1 done" in shift.work(study, 0, 1, *places, ["dqn"])
+
+
+def test_files_that_cannot_be_written_now_do_not_end_the_runs(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shift, "COLLECT_SECONDS", 0.0)
+    once, collect = [OSError("no space left")], atari.collect
+
+    def failing(study: Path, to: Path) -> list[str]:
+        if once:
+            raise once.pop()
+        return collect(study, to)
+
+    monkeypatch.setattr(atari, "collect", failing)
+    said = shift.work(study, 20, 1, tmp_path / "results", tmp_path / "runs", ["dqn"])
+    assert not once and "1 of 1 done" in said
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_multi_process_service_is_started_and_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
+    """With a program of its name that writes down how it was called."""
+    program, calls = tmp_path / shift.SERVICE, tmp_path / "calls"
+    program.write_text(f'#!/bin/sh\necho "$1 $CUDA_MPS_PIPE_DIRECTORY" >> {calls}; [ "$1" = -d ] || cat >> {calls}\n')
+    program.write_text(program.read_text() + f"exit {0 if works else 1}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    notes: list[str] = []
+    with shift.multi_process_service(3, notes.append):
+        place = os.environ.get("CUDA_MPS_PIPE_DIRECTORY")
+        assert (place is not None) == works
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
+    assert len(notes) == (not works)
+    if works:
+        assert calls.read_text() == f"-d {place}\n {place}\nquit\n"
+
+
+def test_one_run_at_a_time_needs_no_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("PATH", "")
+    notes: list[str] = []
+    with shift.multi_process_service(1, notes.append):
+        pass
+    with shift.multi_process_service(2, notes.append):
+        pass
+    assert len(notes) == 1
 
 
 def test_files_are_brought_up_to_date_meanwhile(study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
