@@ -18,9 +18,9 @@ from sail.products import product
 
 
 def _orthogonal(key: Array, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
-    """One matrix after the other, also for several seeds.
+    """One seed after the other, even under vmap.
 
-    To factorise several at once jaxlib 0.10.2 takes the threads that wait for it: on two cores two networks can wait
+    A batched factorisation in jaxlib 0.10.2 waits on the thread pool that it runs in: on two cores two of them can wait
     for each other for ever.
     """
     make = jax.nn.initializers.orthogonal(math.sqrt(2))

@@ -17,9 +17,9 @@ from sail.machine import MANY_CORES, cores
 
 PRESETS = ("paper", "dopamine", "small")
 HOLD, HOLD_TOGETHER = 64, 7_680
-"""What `learning.hold` is for emulators. A single one, as in Dopamine, has a new network every 4 steps, one update
-apart; of 120, each would have one at every step, 30 updates apart. With 64 steps, which are 7,680 of all 120 together,
-they score about as one does on two games; with 256 they are late on one of them (docs/baselines.md)."""
+"""The default of `learning.hold` for emulators: 64 steps of each, but no more than 7,680 of all together. With another
+network at every step many emulators score far below a single one; with 64 steps as it does, on the two games where both
+were tried; with 256 they learn late on one of them (docs/baselines.md)."""
 
 # 50M steps are 200M frames; a phase is one of the paper's iterations.
 _ATARI: dict[str, Any] = {
@@ -117,9 +117,9 @@ def implied(kind: str, base: str, seeds: Any, preset: str | None = None) -> list
 def _emulators(seeds: Any) -> dict[str, int]:
     """Emulators for each seed: enough to keep every core at work while others wait for their actions.
 
-    Several seeds share some more, since they wait for each other, and have blocks of no more steps than a pool of three
-    seeds takes at once, or the loop would wait for a second pool. On few cores there are fewer, since an episode takes
-    its time and the first scores should not come after an hour.
+    Several seeds share 360 instead of 240, since they wait for each other. Their blocks have at most 40 steps, so that
+    the rows of one pool (of three seeds) fill one. On few cores there are fewer emulators, so that first episodes end
+    soon.
     """
     shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
     if cores() < MANY_CORES:

@@ -82,7 +82,7 @@ class Rule:
     """Whether it bootstraps from a softmax policy instead of the greedy one."""
     default_clip: float | None = 1.0
     needs_values: bool = True
-    """Whether the bonus reads Qt(s, .): a rule that does not saves the learner an evaluation of the target network."""
+    """False if the bonus does not read Qt(s, .): the learner then need not evaluate the target network at s."""
 
 
 # A new rule is one function above and one line here.

@@ -188,9 +188,9 @@ class LearningSettings:
     max_block: Count = 256
     """Most steps taken at once between updates; fewer where the periods do not divide by it."""
     hold: Count | None = 1
-    """Steps that each outside environment takes, at the least, before the network it acts with is renewed; none for 64,
-    or fewer for more than 120 environments, which then take 7,680 together (docs/atari.md). A run of fewer steps than
-    they take together acts with its first network."""
+    """Outside environments: steps that each takes with a network before it gets a newer one. None: 64, or fewer of more
+    than 120 environments, so that all together take 7,680 (docs/atari.md). A run of fewer steps than all together take
+    acts with its first network."""
 
 
 @settings

@@ -107,6 +107,26 @@ def test_an_interrupted_run_resumes_to_the_same_bits(train_tiny: Train, tmp_path
         sail.resume(out)
 
 
+@pytest.mark.parametrize("step", [800, 1600])
+def test_a_run_that_is_stopped_when_a_phase_has_ended_does_not_evaluate_first(
+    train_tiny: Train, tmp_path: Path, step: int
+) -> None:
+    """An evaluation may take minutes, and whoever stops a run may not have them."""
+
+    class StopThere(Silent):
+        def advanced(self, at: int) -> None:
+            if at == step:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    whole, out = train_tiny(), tmp_path / "cut"
+    with pytest.raises(InterruptedTrainingError, match=f"step {step:,}"):
+        sail.train_config(sail.make_config("kdt", "sail-dqn", tiny_overrides()), out=out, reporter=StopThere())
+    assert all(row["step"] < step for row in RunFolder(out).metrics())
+    run = sail.resume(out)
+    assert final_state(run) == final_state(whole)
+    assert untimed(run.metrics()) == untimed(whole.metrics())
+
+
 def test_kill_9_loses_at_most_the_time_since_the_last_checkpoint(train_tiny: Train, tmp_path: Path) -> None:
     flags = tiny_flags(steps=16_000)
     whole = train_tiny(steps=16_000)

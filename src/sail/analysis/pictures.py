@@ -13,6 +13,7 @@ import yaml
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from sail.analysis.runs import agent_name
 from sail.jsonl import read_lines
 
 matplotlib.use("Agg", force=False)
@@ -23,24 +24,27 @@ THINGS["a"] = ("apple", "#b23a48")
 
 
 def save_summary(run: Path, to: Path | None = None) -> Path:
-    """Writes summary.png into a run folder (or `to`): the curve, and the route where the environment has a map."""
+    """Writes summary.png into a run folder (or `to`)."""
+    to = to or run / "summary.png"
+    summary_figure(run).savefig(to, dpi=130)
+    return to
+
+
+def summary_figure(run: Path) -> Figure:
+    """A run's learning curve, and the route it has learned where the environment has a map."""
     rows = list(read_lines(run / "metrics.jsonl"))
     route_file = run / "route.json"
     route = json.loads(route_file.read_text()) if route_file.is_file() else None
     config = yaml.safe_load((run / "config.yaml").read_text())
     figure = Figure(figsize=(11, 4.6) if route else (6.5, 4.6), layout="constrained")
     axes = figure.subplots(1, 2, width_ratios=[1.35, 1]) if route else [figure.subplots()]
-    rule, base = config["rule"]["name"], config["agent"]["base"]
-    name = base if rule == "bellman" else f"{rule}-{base}"
-    figure.suptitle(f"{name.upper()} on {config['env']['name']}", color=INK, fontweight="bold")
+    figure.suptitle(f"{agent_name(config).upper()} on {config['env']['name']}", color=INK, fontweight="bold")
     draw_curve(axes[0], rows)
     if route:
         draw_grid(axes[1], route["grid"], route["cells"])
         reached = "takes the treasure" if route["success"] else "does not get there"
         axes[1].set_title(f"greedy policy of seed {route['seed']}: {reached}, {route['steps']} steps", fontsize=10)
-    to = to or run / "summary.png"
-    figure.savefig(to, dpi=130)
-    return to
+    return figure
 
 
 def save_grid(grid: Sequence[str], to: Path) -> Path:

@@ -70,8 +70,9 @@ class AtariGames:
     def _play(self, i: int, action: Any) -> None:
         """Four frames, of which the last two are shown.
 
-        An episode that ends before its last frame shows what was there: that frame is not pooled, and earlier ones
-        leave the screen of the step before.
+        As in the emulator's vector environment, an episode's last step is shown as it stands when the episode ends: if
+        that is on the fourth frame, the third one pooled with the screen of the step before; if it is earlier, that
+        screen alone.
         """
         game, table, (first, last) = self._games[i], self._table, self._table["observation"][i]
         reward, terminated, truncated = 0, False, False

@@ -28,7 +28,8 @@ class AtariSettings:
     sticky: Probability = 0.25
     """Probability, at each emulator frame, that the action before is repeated instead."""
     life_loss_ends: bool = False
-    """End an episode, for the learner and the score, at each lost life."""
+    """End an episode at each lost life, for the learner and the score. The next one begins a new game, as in ale-py and
+    Gymnasium, so later lives are never played."""
     time_limit: Annotated[Int, Field(ge=1, le=2**29)] = 27_000
     """Steps (of 4 frames) after which an episode is cut off; replay.time-limit-is-terminal says how it is valued."""
     actions: Literal["minimal", "full"] = "minimal"

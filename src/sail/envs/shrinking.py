@@ -59,10 +59,10 @@ def _weighted_sum(values: Array, pixels: Any, weights: Any, zero: Array) -> Arra
 
 
 def _product(values: Array, weights: Any, zero: Array) -> Array:
-    """Rounded to a float, as it is where it is no part of a sum.
+    """The product, rounded to a float before it is added to anything.
 
-    Compilers like to make one operation of a product and a sum, which rounds only once. Here they cannot, since for all
-    they know its bits are changed in between.
+    Compilers fuse a product and a sum into one operation, which rounds only once and so has other bits. The xor with a
+    zero that they cannot know keeps them from it.
     """
     bits = lax.bitcast_convert_type(values * weights, jnp.int32)
     return lax.bitcast_convert_type(bits ^ zero, jnp.float32)

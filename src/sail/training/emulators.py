@@ -30,7 +30,7 @@ SHORTEST_SLEEP, LONGEST_SLEEP = 3e-5, 1e-3
 """Seconds before the loop looks again for actions, and for what else it waits for; a round takes some milliseconds."""
 
 FEWEST_POOLS = 3
-"""For one of them to miss a turn: of two, the other would be left alone, and the device idle while it plays."""
+"""With only two, a pool that misses its turn would leave one alone, and the device idle while that one plays."""
 
 
 class Emulators:
@@ -141,17 +141,17 @@ class Waited(NamedTuple):
     rounds: int = 0
     for_games: float = 0.0
     for_actions: float = 0.0
-    """Or for games, whichever was there first; where games are in processes, only."""
+    """Or for games, if those were there first. Counted only where games are in processes."""
     for_updates: float = 0.0
-    """To be handed to the device."""
+    """Until they were handed to the device."""
 
 
 class Pools:
     """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools.
 
-    To begin a game anew takes an emulator as long as many steps, so a pool that has to misses its next turn. That
-    depends on what was played and on nothing else, so a seed gives the same run again. (It is so for all environments
-    that begin anew in a step of its own, be it long or short.)
+    A reset takes an emulator as long as many steps, so a pool with a reset skips its next turn. That depends on the games
+    alone and on no clock, so a seed gives the same run again. (All environments that reset in a step of its own are
+    treated so, however long it takes.)
     """
 
     def __init__(self, config: Config, step: int, whole_screens: bool = False) -> None:

@@ -1,11 +1,10 @@
 """The learner's part of the host loop, in a thread of its own.
 
-A block's updates are about a thousand small programs. To hand them to a GPU takes the host a good part of the time that
-they take there, so another thread does it, in the order in which the loop asks: write these rows, fill in those
-returns, learn.
-Meanwhile the loop takes rows and chooses actions, with networks of a block ago or older: it waits for the updates of
-the block before to be handed over, and not for those of the last one. That is one rule for every machine and every
-timing, so a seed still gives the same run again.
+To dispatch a block's updates, about a thousand small programs, takes the host nearly as long as they take the GPU. So a
+second thread dispatches, in the order in which the loop asks: write these rows, fill in those returns, learn.
+Meanwhile the loop takes rows and chooses actions with the networks of a block ago or older. Before it asks for a
+block's updates it waits until those of the block before are dispatched, and for nothing else. That depends on no clock,
+so a seed gives the same run again.
 """
 
 from __future__ import annotations

@@ -87,12 +87,10 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
                 if failure is not None:
                     saver.save(state, phase, so_far)
                     raise failure
-                if phase.step < phase.end and (stop.is_set() or saver.is_due()):
+                if stop.is_set() or (phase.step < phase.end and saver.is_due()):
                     saver.save(state, phase, so_far)
-                if phase.step < config.steps and stop.is_set():
-                    break
-            if phase.step < phase.end:
-                raise _interrupted(run, phase.step)
+                if stop.is_set():  # at the end of a phase too: its evaluation may take minutes, and can wait
+                    raise _interrupted(run, phase.step)
             _check_networks(program.params(state), phase.step, run)
             try:
                 scores = _evaluate(program, state, phase.step)
