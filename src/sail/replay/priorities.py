@@ -28,8 +28,8 @@ def draw_in_proportion(weights: Array, key: Array, num: int) -> tuple[Array, Arr
     sums = rows.sum(axis=1)
     up_to = jnp.cumsum(sums)
     coin_key, fine_key = jax.random.split(key)
-    # Two random numbers, one for the row and one for the place in it, since each has only 23 bits. Running sums are added
-    # up in parallel, so rounding can move them across places without weight: what is found is moved to one with weight.
+    # Two random numbers, one for the row and one for the place in it, since each has only 23 bits. Running sums are
+    # added up in parallel, so rounding can move them across places without weight: what is found is moved to one with.
     threshold = jax.random.uniform(coin_key, (num,)) * up_to[-1]
     # A binary search is a loop, which costs a GPU more than comparing with everything at once.
     method = "scan" if jax.default_backend() == "cpu" else "compare_all"
