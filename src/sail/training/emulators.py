@@ -149,9 +149,9 @@ class Waited(NamedTuple):
 class Pools:
     """The emulators of all seeds, in pools that take turns. Environments are numbered through over a seed's pools.
 
-    A reset takes an emulator as long as many steps, so a pool with a reset skips its next turn. That depends on the games
-    alone and on no clock, so a seed gives the same run again. (All environments that reset in a step of its own are
-    treated so, however long it takes.)
+    A reset takes an emulator as long as many steps, so a pool with a reset skips its next turn. That depends on the
+    games alone and on no clock, so a seed gives the same run again. (All environments that reset in a step of its own
+    are treated so, however long it takes.)
     """
 
     def __init__(self, config: Config, step: int, whole_screens: bool = False) -> None:
