@@ -14,8 +14,9 @@ from jax import lax
 
 from sail import convolution
 from sail.agents.dqn import DQN
-from sail.agents.torso import Torso
+from sail.agents.torso import Torso, torso_kind
 from sail.convolution import Conv, ConvTorso, _as_convolution, _as_product, num_features, prepare
+from sail.errors import BadInputError
 from sail.networks import INITIALISERS
 
 SMALL = (3, 45, 38)  # the same in many tests: most of their time is compiling
@@ -427,6 +428,29 @@ def test_the_torso_knows_what_comes_out_before_the_last_hidden_layer(kind: str, 
     assert features.shape == (2, torso.num_features)
     if len(hidden) > 1:
         assert torso.num_features == hidden[-2]
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "dtype", "kind"),
+    [
+        ("auto", (84, 84), np.uint8, "nature"),
+        ("auto", (4, 36, 36), np.uint8, "nature"),
+        ("auto", (35, 84), np.uint8, "mlp"),
+        ("auto", (84, 84), np.float32, "mlp"),
+        ("auto", (105,), np.uint8, "mlp"),
+        ("mlp", (84, 84), np.float32, "mlp"),
+        ("dopamine", (10, 10), np.uint8, "dopamine"),
+    ],
+)
+def test_which_torso(network: str, shape: tuple[int, ...], dtype: type, kind: str) -> None:
+    assert torso_kind(network, shape, dtype) == kind
+
+
+@pytest.mark.parametrize("network", ["nature", "dopamine"])
+def test_images_that_are_no_bytes_are_refused(network: str) -> None:
+    """A convolution divides by 255: images between 0 and 1 would be black."""
+    with pytest.raises(BadInputError, match=f"The {network} network is for images of bytes .* float32: use agent"):
+        torso_kind(network, (84, 84), np.float32)
 
 
 def test_the_torso_passes_its_initialiser_on() -> None:

@@ -76,6 +76,11 @@ class Torso:
 
 def torso_kind(network: str, observation_shape: tuple[int, ...], dtype: Any) -> str:
     """What `auto` means for these observations: convolutions for images they fit."""
+    if network not in ("auto", "mlp") and len(observation_shape) >= 2 and dtype != jnp.uint8:
+        raise BadInputError(  # it would divide by 255 what may be between 0 and 1
+            f"The {network} network is for images of bytes (uint8), and these are {jnp.dtype(dtype).name}: use "
+            f"agent.network mlp, or a wrapper that gives bytes."
+        )
     if network != "auto":
         return network
     is_image = (
