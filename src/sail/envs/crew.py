@@ -91,7 +91,7 @@ class Crew:
                 self._answers[-1].append(answers)
                 theirs.append(answers_in)
             numbers = [file.fileno() for file in theirs]
-            told = {**told, "memory": memory, "orders": numbers[0], "done": numbers[1:]}
+            told = {**told, "run": os.getpid(), "memory": memory, "orders": numbers[0], "done": numbers[1:]}
             # Whoever wants the run to stop tells the run, and the processes end when it closes their pipes. So they are
             # started deaf to what goes to the whole group: Ctrl-C, a terminal that is closed, a scheduler's request.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})

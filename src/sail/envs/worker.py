@@ -1,7 +1,7 @@
 """A process that plays some games of every pool. `sail.envs.crew` starts it, as `python -m sail.envs.worker JSON`.
 
 It and the crew share a table for every pool: actions and seeds come in there, rows go out. Pipes say when. Should the
-crew be gone, even by kill -9, its pipe is closed and this process ends, in mid-game. Other signals it does not get.
+run that the crew is part of be gone, even by kill -9, this process ends, in mid-game. Other signals it does not get.
 
 Pools are played one after the other, in the order in which they were told to: so the pool that is due first is done
 first.
@@ -14,10 +14,10 @@ import json
 import math
 import mmap
 import os
-import select
 import struct
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -41,6 +41,8 @@ RESET, STEP = b"r", b"s"
 ORDER = struct.Struct("<cI")
 """What is to be done with which pool, in one pipe for all of them."""
 DONE, FAILED = b".", b"!"
+WATCH_SECONDS = 0.1
+"""Between two looks at whether the run is still there. (To wait for its pipe to close does not work on a Mac.)"""
 
 Table = dict[str, Any]
 
@@ -115,9 +117,9 @@ def games(settings: AtariSettings, table: Table, screen: tuple[int, ...]) -> Gam
 
 
 def main() -> None:
-    """What the crew says as JSON: settings, cores, sizes of pools and screens, its rows of each pool, open files."""
+    """What the crew says as JSON: its process, settings, cores, sizes of pools and screens, its rows, open files."""
     told = json.loads(sys.argv[1])
-    threading.Thread(target=_end_with, args=(told["orders"],), daemon=True).start()
+    threading.Thread(target=_end_with, args=(told["run"],), daemon=True).start()
     try:
         if told["cores"] is not None:
             hold_to(told["cores"])
@@ -138,11 +140,10 @@ def main() -> None:
         _fail(error, told["done"])
 
 
-def _end_with(orders: int) -> None:
-    """Waits until nobody can write into a pipe any more, and ends the process, whatever it is doing."""
-    poll = select.poll()
-    poll.register(orders, 0)  # which leaves what is always told: that the other end is closed
-    poll.poll()
+def _end_with(run: int) -> None:
+    """Ends this process, whatever it is doing, once the run that has started it is gone."""
+    while os.getppid() == run:
+        time.sleep(WATCH_SECONDS)
     os._exit(0)
 
 
