@@ -62,6 +62,7 @@ def collect(study: Path, to: Path) -> str:
         "seconds": "of training up to this step, all seeds together",
         "solved": "seeds whose greedy policy reaches the aim in every evaluation episode; 95 % Wilson interval",
         "reached": "seeds that have reached the aim in training by this step; first_NN: the step by which NN % had",
+        "kept": "of the seeds that had reached the aim in training by this step, those that solve it now",
         "made": "made_NN: of the seeds that reached the aim in the first half of training, steps from there to the"
         " first phase at whose end NN % had solved it once; so it counts in whole phases",
         "others": "means over seeds; NAME_10 and NAME_90: the 10th and 90th percentile over seeds",
@@ -77,27 +78,28 @@ def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:
     of_run = [run.metrics() for run in runs]
     metrics = [row for rows in of_run for row in rows]
     commit = _same([provenance(run.path)["commit"] for run in runs])
-    first = np.concatenate([_first_steps(run, _successes(run)) for run in runs])
-    perfect = [[row for row in rows if row.get("eval_success") == 1.0] for rows in of_run]
-    solved = np.concatenate([_first_steps(run, rows) for run, rows in zip(runs, perfect, strict=True)])
+    perfect = [row for row in metrics if row.get("eval_success") == 1.0]
+    reached, solved = _first_steps(runs, [row for run in runs for row in _successes(run)]), _first_steps(runs, perfect)
+    first = np.array(list(reached.values()))
     steps = sorted({row["step"] for row in metrics})
-    made = steps_made(first, solved, steps[-1])
+    made = steps_made(first, np.array(list(solved.values())), steps[-1])
     for step in steps:
         here = [row for row in metrics if row["step"] == step]
-        evaluated = [row["eval_success"] for row in here if row.get("eval_success") is not None]
-        count = sum(success == 1.0 for success in evaluated)
-        share = wilson(count, len(evaluated)) if evaluated else None
+        evaluated = [row for row in here if row.get("eval_success") is not None]
+        good = [row["seed"] for row in perfect if row["step"] == step]
+        share = wilson(len(good), len(evaluated)) if evaluated else None
         row: dict[str, Any] = {
             "env": runs[0].config.env.name,
             "agent": agent,
             "settings": " ".join(settings),
             "seeds": len(here),
             "step": step,
-            "solved": count if evaluated else None,
+            "solved": len(good) if evaluated else None,
             "share": share and float(share.value),
             "low": share and float(share.low),
             "high": share and float(share.high),
             "reached": int((first <= step).sum()),
+            "kept": sum(reached[seed] <= step for seed in good) if evaluated else None,
             **{f"first_{q}": _quantile(first, q) for q in (10, 50, 90)},
             **{f"made_{q}": _quantile(made, q) for q in (10, 50, 90)},
             **{name: _mean(here, name) for name in MEANS},
@@ -128,12 +130,11 @@ def _successes(run: RunFolder) -> Iterable[dict[str, Any]]:
     return (row for row in read_lines(run.path / "episodes.jsonl") if row.get("success"))
 
 
-def _first_steps(run: RunFolder, rows: Iterable[dict[str, Any]]) -> Any:
-    """[seeds] the step of the first of these rows that each seed has; infinite where it has none."""
-    first = np.full(run.config.seeds, np.inf)
+def _first_steps(runs: Sequence[RunFolder], rows: Iterable[dict[str, Any]]) -> dict[int, float]:
+    """{seed: step of the first of these rows that it has, infinite where it has none}, for every seed of the runs."""
+    first = {run.config.seed + i: np.inf for run in runs for i in range(run.config.seeds)}
     for row in rows:
-        seed = row["seed"] - run.config.seed
-        first[seed] = min(first[seed], row["step"])
+        first[row["seed"]] = min(first[row["seed"]], row["step"])
     return first
 
 

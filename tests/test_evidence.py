@@ -73,6 +73,7 @@ def test_a_study_is_summed_up(study: Path) -> None:
     # Wilson for 2 of 4: 0.5 -+ 1.96 * sqrt(0.0625 + 1.96^2 / 64) / (1 + 1.96^2 / 4).
     assert (second["low"], second["high"]) == (pytest.approx(0.15004, abs=1e-4), pytest.approx(0.84996, abs=1e-4))
     assert (first["reached"], second["reached"]) == (2, 3)
+    assert (first["kept"], second["kept"]) == (0, 1)  # seed 11 at step 200; seed 10 was not seen to reach the aim
     # Of five seeds, a tenth is one, and half are three.
     assert (first["first_10"], first["first_50"], first["first_90"]) == (60, 150, None)
     # Of the two that have reached the aim by step 100, one solves it, at step 200: 140 after it had come there. (Seed
