@@ -20,6 +20,7 @@ from sail.games import GROUPS
 AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "iqn", "sail-iqn")
 AGREES = {"inside": "", "within 20 %": ", near", "no": ", **no**"}
 APPLE_STEPS = (100_000, 200_000, 300_000)
+FIRST_LOOK_STEPS = (100_000, 400_000)
 NOTHING = "No runs yet."
 Parts = dict[str, Callable[[Path], str]]
 """What makes each part, from the folder of results."""
@@ -33,6 +34,8 @@ def pages() -> dict[str, Parts]:
             "apples": apples,
             "own": lambda results: claims(OWN, results),
             "when": when_stale,
+            "first look": lambda results: made_of_it(results / "kdt" / "first_look.csv", FIRST_LOOK_STEPS),
+            "between": between,
             "favourites": favourite_actions,
             "sizes": deep_sea,
             "scores": lambda results: scores(results / "atari"),
@@ -77,6 +80,50 @@ def apples(results: Path) -> str:
     for agent in dict.fromkeys([*AGENTS[:4], *(row["agent"] for row in rows)]):
         own = [[row for row in rows if (row["agent"], row["step"]) == (agent, step)] for step in APPLE_STEPS]
         found.append([agent, *(_of_seeds(sum(r["solved"] for r in at), sum(r["seeds"] for r in at)) for at in own)])
+    return _markdown(found) if rows else NOTHING
+
+
+def made_of_it(path: Path, steps: Sequence[int]) -> str:
+    """How many seeds have come upon the aim, how many of those solve it, and how long that took."""
+    rows = _rows(path)
+    found = [
+        ["setting", "agent", *(f"{what}, {step:,} steps" for step in steps for what in ("come upon it", "solve it"))]
+    ]
+    found[0].append("steps from the one to the other, half of them")
+    for setting, agent in dict.fromkeys((row["settings"], row["agent"]) for row in rows):
+        at = {row["step"]: row for row in rows if (row["settings"], row["agent"]) == (setting, agent)}
+        line = [f"`{setting}`", agent]
+        for step in steps:
+            row = at[step]
+            line += [f"{row['reached']} of {row['seeds']}", _of_seeds(row["kept"], row["reached"])]
+        made = at[steps[-1]]["made_50"]
+        found.append([*line, "not in time" if made is None else f"{made:,}"])
+    return _markdown(found) if rows else NOTHING
+
+
+def between(results: Path) -> str:
+    """What returns below the best value do to Advantage Learning, at the last step."""
+    rows = _rows(results / "between.csv")
+    head = [
+        "environment",
+        "agent",
+        "come upon it",
+        "solve it",
+        "returns in between",
+        "action gap",
+        "pushed",
+        "imitated",
+    ]
+    found = [head]
+    for env in dict.fromkeys(row["env"] for row in rows):
+        own = [row for row in rows if row["env"] == env]
+        for row in (row for row in own if row["step"] == max(one["step"] for one in own)):
+            # G > Qt(s, a) counts those above V as well, which are the known ones that are not stale.
+            inside = row["active_share"] + row["stale_share"] - row["known_share"]
+            parts = [f"{row[name]:.4f}" for name in ("action_gap", "advantage_part", "imitation_part")]
+            name = f"{row['agent']}, `{row['settings']}`" if row["settings"] else row["agent"]
+            shares = [_of_seeds(row[what], row["seeds"]) for what in ("reached", "solved")]
+            found.append([env, name, *shares, f"{100 * inside:.1f} %", *parts])
     return _markdown(found) if rows else NOTHING
 
 

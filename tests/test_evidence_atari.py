@@ -358,6 +358,33 @@ def test_apples_are_counted_over_all_slips(tmp_path: Path) -> None:
     assert row_of(page.apples(tmp_path), "sail-dqn")[2:-1] == ["3 of 4 [0.30, 0.95]", "", ""]
 
 
+def test_what_is_made_of_the_first_treasures(tmp_path: Path) -> None:
+    row = {"agent": "dqn", "settings": "a=1", "step": 100, "seeds": 10, "reached": 4, "kept": 3, "made_50": None}
+    rows = [row, row | {"step": 200, "reached": 8, "kept": 4}]
+    rows += [r | {"agent": "sail-dqn", "made_50": 1500, "reached": 0, "kept": 0} for r in rows]
+    tables.write(tmp_path / "x.csv", {"commit": "abc"}, rows)
+    head, _, *lines = page.made_of_it(tmp_path / "x.csv", (100, 200)).splitlines()
+    assert head.split(" | ")[2:4] == ["come upon it, 100 steps", "solve it, 100 steps"]
+    assert lines == [
+        "| `a=1` | dqn | 4 of 10 | 3 of 4 [0.30, 0.95] | 8 of 10 | 4 of 8 [0.22, 0.78] | not in time |",
+        "| `a=1` | sail-dqn | 0 of 10 |  | 0 of 10 |  | 1,500 |",
+    ]
+
+
+def test_returns_in_between_are_those_that_are_neither_stale_nor_above(tmp_path: Path) -> None:
+    row = {"env": "deep-sea", "agent": "sail-dqn", "settings": None, "step": 100, "seeds": 4, "reached": 3, "solved": 1}
+    # Of 10 transitions 9 have a known return; 7 of those are below V, and 4 of all above Qt(s, a): so 2 are above V.
+    row |= {"known_share": 0.9, "stale_share": 0.7, "active_share": 0.4}
+    row |= {"action_gap": 0.01, "advantage_part": -0.02, "imitation_part": 0.005}
+    rows = [row, row | {"step": 200}, row | {"env": "apple-kdt", "settings": "rule.clip=None", "solved": 0}]
+    tables.write(tmp_path / "between.csv", {"commit": "abc"}, rows)
+    reached, numbers = "3 of 4 [0.30, 0.95]", "20.0 % | 0.0100 | -0.0200 | 0.0050"
+    assert page.between(tmp_path).splitlines()[2:] == [
+        f"| deep-sea | sail-dqn | {reached} | 1 of 4 [0.05, 0.70] | {numbers} |",
+        f"| apple-kdt | sail-dqn, `rule.clip=None` | {reached} | 0 of 4 [0.00, 0.49] | {numbers} |",
+    ]
+
+
 def test_favourite_actions_are_named_by_what_was_done_to_them(tmp_path: Path) -> None:
     row = {"agent": "al-dqn", "alpha": 0.9, "held": 0, "shaken": None, "seeds": 4, "step": 50_000, "reached": 3}
     row |= {"changed": 0.25, "action_gap": 0.0125}
