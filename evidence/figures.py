@@ -35,6 +35,7 @@ def draw_all(results: Path, to: Path) -> list[Path]:
         "kdt/no_reward.csv": _no_reward,
         "kdt/favourites.csv": _favourites,
         "kdt/when_stale.csv": _when_stale,
+        "kdt/first_look.csv": _first_look,
         "deep_sea/sizes.csv": _deep_sea,
     }
     for file, draw in drawings.items():
@@ -188,6 +189,20 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
             axes.set_visible(False)
         _agents_legend(figure, panels)
         yield name, figure
+
+
+def _first_look(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    rows = [row | {"reached_share": row["reached"] / row["seeds"]} for row in rows]
+    settings = _values(rows, "settings")
+    figure, panels = _panels(len(settings), 2, f"thousand steps of {_seeds(rows)} seeds", None)
+    titles = {"reached_share": "have found it", "share": "solve it"}
+    for line, setting in zip(panels, settings, strict=True):
+        for axes, (column, title) in zip(line, titles.items(), strict=True):
+            axes.set_title(f"{title} (key pays {setting.split('=')[-1]})", fontsize=9)
+            axes.set_ylim(0, 1)
+            _lines(axes, [row for row in rows if row["settings"] == setting], column)
+    _agents_legend(figure, panels)
+    yield "kdt_first_look", figure
 
 
 def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:

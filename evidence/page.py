@@ -12,7 +12,7 @@ import numpy as np
 from evidence import atari, dopamine, tables
 from evidence.favourites import by_case
 from evidence.gridworlds import UNCHANGED, by_size, changes
-from evidence.paper import CLAIMS, OWN, Claim
+from evidence.paper import CLAIMS, EARLY, OWN, Claim
 from sail.analysis.published import paper_scores
 from sail.analysis.statistics import wilson
 from sail.games import GROUPS
@@ -35,6 +35,7 @@ def pages() -> dict[str, Parts]:
             "own": lambda results: claims(OWN, results),
             "when": when_stale,
             "first look": lambda results: made_of_it(results / "kdt" / "first_look.csv", FIRST_LOOK_STEPS),
+            "early": lambda results: claims(EARLY, results),
             "between": between,
             "favourites": favourite_actions,
             "sizes": deep_sea,
@@ -90,7 +91,8 @@ def made_of_it(path: Path, steps: Sequence[int]) -> str:
         ["setting", "agent", *(f"{what}, {step:,} steps" for step in steps for what in ("come upon it", "solve it"))]
     ]
     found[0].append("steps from the one to the other, half of them")
-    for setting, agent in dict.fromkeys((row["settings"], row["agent"]) for row in rows):
+    cases = {(row["settings"], row["agent"]) for row in rows}
+    for setting, agent in sorted(cases, key=lambda case: (len(case[0]), AGENTS.index(case[1]))):
         at = {row["step"]: row for row in rows if (row["settings"], row["agent"]) == (setting, agent)}
         line = [f"`{setting}`", agent]
         for step in steps:

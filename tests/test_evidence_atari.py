@@ -243,7 +243,7 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     text = page.filled(EMPTY_PAGE, PARTS, tmp_path)
     claim = "SAIL-DQN over DQN, 16 hard-exploration games"
     assert row_of(text, claim)[2:7] == ["average +654.3 %, median +71.8 %", "", "", "", "not tested"]
-    assert text.count("No runs yet.") == len(PARTS) - 2  # all but the claims
+    assert text.count("No runs yet.") == len(PARTS) - 3  # all but claims
     for game in GROUPS["hard-exploration"][1:]:
         for agent, score in (("dqn", 10.0), ("sail-dqn", 15.0)):
             write_curve(tmp_path, game, agent, [score] * 10)
@@ -302,6 +302,22 @@ def test_gridworlds_are_judged_by_their_intervals(tmp_path: Path) -> None:
 
     # Eight of ten seeds are between 0.1 and 0.9.
     assert [valued(optimum) for optimum in (0.95, 0.5, 0.05)] == [claims.HOLDS, claims.NO_DIFFERENCE, claims.DOES_NOT]
+
+
+def test_what_is_made_of_treasures_is_judged_by_intervals(tmp_path: Path) -> None:
+    row = {"env": "kdt", "settings": "a=1", "step": 100, "seeds": 10, "agent": "dqn", "reached": 8, "kept": 0}
+    rows = [row, row | {"agent": "sail-dqn", "kept": 8}, row | {"agent": "al-dqn", "kept": 4}]
+    rows += [row | {"agent": "strsil-dqn", "reached": 0}]
+    tables.write(tmp_path / "kdt" / "x.csv", {"commit": "abc"}, rows)
+
+    def judged(*agents: str) -> claims.Ours:
+        return claims.kept("kdt/x.csv", "kdt", (agents[0], agents[1]), "a=1", 100)(tmp_path)
+
+    assert judged("sail-dqn", "dqn").verdict == claims.HOLDS  # 8 of 8 [0.68, 1.00], 0 of 8 [0.00, 0.32]
+    assert judged("dqn", "sail-dqn").verdict == claims.DOES_NOT
+    assert judged("sail-dqn", "al-dqn").verdict == claims.NO_DIFFERENCE  # 4 of 8 [0.22, 0.78]
+    assert judged("sail-dqn", "al-dqn").number == "sail-dqn 8 of 8 [0.68, 1.00]; al-dqn 4 of 8 [0.22, 0.78]"
+    assert judged("sail-dqn", "strsil-dqn").verdict == judged("sail-dqn", "iqn").verdict == claims.UNTESTED
 
 
 def test_agents_are_compared_by_the_time_of_their_updates(tmp_path: Path) -> None:
