@@ -6,6 +6,7 @@ python examples/train_and_play.py
 from __future__ import annotations
 
 import argparse
+import sys
 
 import jax
 
@@ -36,4 +37,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except sail.SailError as error:  # such as: the folder is there already
+        sys.exit(str(error))

@@ -14,6 +14,9 @@ from conftest import tiny_flags
 
 import sail
 from sail.cli import main, split_settings
+from sail.config import make_config
+from sail.errors import BadInputError
+from sail.training import api, run_folder
 
 
 def refused(capsys: Any, *arguments: str) -> str:
@@ -57,6 +60,7 @@ BAD = [
     (["eval", "no/such/run"], "is no run folder"),
     (["resume", "no/such/run"], "is no run folder"),
     (["eval"], "run"),
+    (["train", "atari:Pong", "--frames", "4000", "--steps", "100"], "Give --steps or --frames, not both"),
     (["eval", "x", "--episodes", "0"], "at least 1"),
     (["eval", "x", "--epsilon", "2"], "from 0 to 1"),
     (["draw", "probe-chain"], "no map"),
@@ -123,6 +127,34 @@ def test_a_person_gets_a_summary_and_a_picture(capsys: Any, tmp_path: Path, monk
         assert "sail-dqn on kdt: not learned" in out
         assert f"files  runs/{name}" in out and f"look   runs/{name}/summary.png" in out
         assert "██" in out
+
+
+def test_a_free_name_is_found_even_if_another_run_takes_it_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = make_config("gym:ale_py:ALE/Pong-v5", "dqn", {})
+    first = api._new_folder(config, None)
+    assert first.path == Path("runs/gym-ale_py-ALE-Pong-v5-dqn-seed0")
+    monkeypatch.setattr(run_folder, "check_new", Path)  # nothing was there when it was looked for
+    assert api._new_folder(config, None).path == first.path.with_name(f"{first.path.name}-2")
+    with pytest.raises(BadInputError, match="exists already"):
+        api._new_folder(config, first.path)
+    assert len(list(Path("runs").iterdir())) == 2
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_a_terminal_without_some_letters_is_no_reason_to_fail(encoding: str) -> None:
+    command = [sys.executable, "-m", "sail", "draw", "kdt"]
+    drawn = subprocess.run(command, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, check=False)
+    assert drawn.returncode == 0 and drawn.stderr == b""
+    assert drawn.stdout.count(b"\n") >= 13
+
+
+@pytest.mark.parametrize("wanted", ["abc", "0", "-1", "1.5"])
+def test_a_wrong_number_of_cores_is_refused(capsys: Any, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+    monkeypatch.setenv("SAIL_CORES", wanted)
+    assert f"SAIL_CORES must be a whole number of at least 1, not '{wanted}'" in refused(capsys, "agents")
 
 
 def test_settings_may_stand_anywhere_and_in_both_spellings() -> None:

@@ -137,6 +137,11 @@ def test_what_is_no_agents_name(name: str) -> None:
     assert f"'{name}'" in one_sentence(caught.value)
 
 
+def test_names_that_are_no_text_are_refused() -> None:
+    assert refusal(None, "dqn") == "The environment must be a name such as kdt, not None."
+    assert refusal("kdt", 3) == "The agent must be a name such as sail-dqn, not 3."
+
+
 # What a name implies, and whose numbers come with it
 
 ADAM = {"name": "adam", "b1": 0.9, "b2": 0.999}

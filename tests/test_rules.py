@@ -419,6 +419,15 @@ def test_bad_input_is_refused_in_one_sentence(bad, mentions: str, xp) -> None:
     assert "\n" not in message and message.endswith((".", "?")) and message.count(". ") == 0
 
 
+@pytest.mark.parametrize("action", [-1, 3])
+def test_an_action_that_there_is_not_is_refused(action: int) -> None:
+    """numpy would take -1 for the last one."""
+    with pytest.raises(ValueError, match=r"a_tm1 must be from 0 to 2: there are 3 action-values\."):
+        bonus("sail", np.zeros((2, 3)), np.array([0, action]), np.zeros(2))
+    with pytest.raises(ValueError, match="from 0 to 2"):
+        bonus("sail", np.zeros(3), action, 0.0)
+
+
 def test_bad_input_is_refused_while_tracing() -> None:
     q, a, g = (jnp.asarray(value) for value in GOOD.values())
     with pytest.raises(ValueError, match="integers"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 from sail import __version__, commands, report_command, study_command
 from sail.arguments import count, port, probability
 from sail.errors import BadInputError, SailError
+from sail.machine import check_cores
 
 SHORT = {"rnd": "rnd.enabled", "n_step": "replay.n_step"}  # settings that have a short name too
 EPILOG = "Exit codes: 0 done, 1 a fault of sail's or the machine's, 2 bad input, 130 interrupted."
@@ -41,6 +43,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run() -> None:
     """What the command is in a shell: `main`, and then the end of the process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no such letter is no reason to fail
     code = main()
     if code == 130:
         # Interrupted in mid-computation: jax's threads are not waited for, since they may not come to an end.
@@ -52,6 +57,7 @@ def run() -> None:
 
 def _run(arguments: list[str]) -> int:
     parser = _parser()
+    check_cores()
     overrides: dict[str, Any] = {}
     if arguments and arguments[0] in ("train", "bench"):
         arguments, overrides = split_settings(arguments)
@@ -153,6 +159,8 @@ def split_settings(arguments: list[str]) -> tuple[list[str], dict[str, Any]]:
                 value = tokens.pop(0) if takes else "true"
             _put(overrides, SHORT.get(name, name).split("."), value)
     if "frames" in overrides:
+        if "steps" in overrides:
+            raise BadInputError("Give --steps or --frames, not both: a step is four frames.")
         overrides["steps"] = _steps(overrides.pop("frames"), [token for token in rest if token.startswith("atari:")])
     return rest, overrides
 

@@ -134,6 +134,9 @@ def make_config(
     env: str, agent: str = "sail-dqn", overrides: Mapping[str, Any] | None = None, preset: str | None = None
 ) -> Config:
     """The settings of a run: the defaults, what the names imply, and then the overrides (a nested mapping)."""
+    for what, name, example in (("environment", env, "kdt"), ("agent", agent, "sail-dqn")):
+        if not isinstance(name, str):
+            raise BadInputError(f"The {what} must be a name such as {example}, not {name!r}.")
     settings_class(env)
     overrides = overrides or {}
     rule, base, curious = names.parse(agent)

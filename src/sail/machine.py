@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from sail.errors import BadInputError
+
 MANY_CORES = 8
 """From so many cores on, a machine is taken for one that is there for training, with a GPU."""
 CORES_OF_THE_LOOP = 2
@@ -19,6 +21,13 @@ def cores() -> int:
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("SAIL_CORES", "")
     return min(int(wanted), given) if wanted.isdigit() and int(wanted) > 0 else given
+
+
+def check_cores() -> None:
+    """Refuses a SAIL_CORES that `cores` could only pass over."""
+    wanted = os.environ.get("SAIL_CORES", "")
+    if wanted and not (wanted.isdigit() and int(wanted) > 0):
+        raise BadInputError(f"SAIL_CORES must be a whole number of at least 1, not '{wanted}'.")
 
 
 def cores_to_share() -> list[int] | None:

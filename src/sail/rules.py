@@ -190,6 +190,8 @@ def _check_transition(q_tm1: Array, a_tm1: Array, g_tm1: Array) -> None:
     if not q_tm1.shape[:-1] == a_tm1.shape == g_tm1.shape:
         shapes = f"{list(q_tm1.shape)}, {list(a_tm1.shape)} and {list(g_tm1.shape)}"
         raise ValueError(f"q_tm1, a_tm1 and g_tm1 must be [..., A], [...] and [...], not {shapes}.")
+    if isinstance(a_tm1, np.ndarray) and not ((a_tm1 >= 0) & (a_tm1 < q_tm1.shape[-1])).all():
+        raise ValueError(f"a_tm1 must be from 0 to {q_tm1.shape[-1] - 1}: there are {q_tm1.shape[-1]} action-values.")
 
 
 def _numpy_for(*arrays: Array) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,7 +28,7 @@ from sail.training.metrics import Phase
 from sail.training.program import make_program
 from sail.training.provenance import provenance
 from sail.training.reporting import Reporter, Silent
-from sail.training.run_folder import RunFolder, check_new
+from sail.training.run_folder import RunFolder, TakenError, check_new
 
 
 def train(
@@ -57,7 +59,8 @@ def train_config(
     config: Config, *, out: str | os.PathLike[str] | None = None, reporter: Reporter | None = None
 ) -> RunFolder:
     """Trains what a config describes, into a new folder: `out`, or a free name under runs/."""
-    path = check_new(out if out is not None else _free_folder(config))
+    if out is not None:
+        check_new(out)
     set_up_jax(config.seeds)
     began = time.monotonic()
     with _explained(), ExitStack() as if_it_fails:
@@ -66,7 +69,7 @@ def train_config(
         # Waited for, so that what does not fit into memory fails before there is a folder.
         state = jax.block_until_ready(program.init())
         start = Start(program, state, Phase(config, 0), seconds=time.monotonic() - began)
-        run = RunFolder.create(path, config, provenance())
+        run = _new_folder(config, out)
         if_it_fails.pop_all()
     return _train(run, lambda: start, reporter or Silent())
 
@@ -216,8 +219,15 @@ def _explained() -> Iterator[None]:
         raise TrainingError(f"The device could not run this: {first_line}") from None
 
 
-def _free_folder(config: Config) -> Path:
+def _new_folder(config: Config, out: str | os.PathLike[str] | None) -> RunFolder:
+    """The folder that was asked for, or the first free one of those named after the run."""
+    if out is not None:
+        return RunFolder.create(out, config, provenance())
     seeds = f"seed{config.seed}" if config.seeds == 1 else f"seeds{config.seed}-{config.seed + config.seeds - 1}"
-    base = f"{config.env.name}-{config.agent_name}-{seeds}"
-    names = [base, *(f"{base}-{n}" for n in range(2, 10_000))]
-    return next(path for path in (Path("runs") / name for name in names) if not path.exists())
+    env = re.sub(r"[:/]", "-", config.env.name)
+    base = Path("runs") / f"{env}-{config.agent_name}-{seeds}"
+    for number in itertools.count(1):
+        path = base if number == 1 else base.with_name(f"{base.name}-{number}")
+        with suppress(TakenError):  # by another run, perhaps of this very moment
+            return RunFolder.create(path, config, provenance())
+    raise AssertionError("there is always another number")

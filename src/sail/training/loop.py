@@ -48,6 +48,7 @@ def start_from_checkpoint(run: RunFolder, reporter: Reporter) -> Start:
     program = make_program(run.config)
     program.attach(run.path)
     if not checkpoint.list_checkpoints(run.checkpoints):
+        reporter.note(f"{run.path} has no checkpoint: it begins anew.")
         return Start(program, program.init(), Phase(run.config, 0))
     saved, meta, passed_over = checkpoint.load_newest(run.checkpoints, program.saved_like())
     for sentence in passed_over:

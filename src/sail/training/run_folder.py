@@ -8,6 +8,7 @@ logs back to where its checkpoint was written.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -25,6 +26,10 @@ from sail.files import write_whole
 from sail.jsonl import read_lines
 
 LOGS = ("metrics.jsonl", "episodes.jsonl")
+
+
+class TakenError(BadInputError):
+    """A new run folder's name is taken."""
 
 
 class RunInUseError(BadInputError):
@@ -56,6 +61,8 @@ class RunFolder:
             os.rename(making, path)  # there, as a whole or not at all
         except OSError as error:
             shutil.rmtree(making, ignore_errors=True)
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise _taken(path) from None
             raise _unwritable(path, error) from None
         return cls(path)
 
@@ -134,8 +141,13 @@ def check_new(path: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise _unwritable(path, error) from None
     if exists:
-        raise BadInputError(f"The output folder {path} exists already: name another, or resume it with 'sail resume'.")
+        raise _taken(path)
     return path
+
+
+def _taken(path: Path) -> TakenError:
+    what = "or resume it with 'sail resume'" if (path / "config.yaml").is_file() else "since nothing is written over"
+    return TakenError(f"The output folder {path} exists already: name another, {what}.")
 
 
 def _unwritable(path: Path, error: OSError) -> BadInputError:
