@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from sail import __version__, commands, report_command, study_command
 from sail.arguments import count, port, probability
-from sail.errors import BadInputError, SailError
+from sail.errors import BadInputError, SailError, unknown_name
 from sail.machine import check_cores
 
 SHORT = {"rnd": "rnd.enabled", "n_step": "replay.n_step"}  # settings that have a short name too
@@ -18,8 +18,22 @@ EPILOG = "Exit codes: 0 done, 1 a fault of sail's or the machine's, 2 bad input,
 
 
 class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, with the nearest command or flag."""
+
     def error(self, message: str) -> NoReturn:
         raise BadInputError(f"{message[:1].upper()}{message[1:]}; see '{self.prog} --help'.")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's, but what a command does not know is refused by that command, which knows what it takes."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if flags := [word.partition("=")[0] for word in unknown if word.startswith("-")]:
+            raise unknown_name(f"flag of {self.prog}", flags[0], self._option_string_actions)
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            raise unknown_name("command", f"{self.prog} {value}", [f"{self.prog} {one}" for one in action.choices])
+        super()._check_value(action, value)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -271,5 +271,6 @@ def _fields(path: list[str]) -> list[str]:
     """The settings in a section. pydantic adds the chosen member of a union (kdt, adam) to the path."""
     defaults = {field.name: field.default for field in dataclasses.fields(cast(Any, Config))}
     members = {**ENV_SETTINGS, "probe": ENV_SETTINGS["probe-chain"], **KINDS, **OPTIMISERS}
+    members |= {"env": ENV_SETTINGS["kdt"], "optimiser": OPTIMISERS["adam"]}  # as an example of each
     chosen = members.get(path[-1]) or type(defaults[path[-1]]) if path else Config
-    return [field.name for field in dataclasses.fields(cast(Any, chosen))]
+    return [field.name for field in dataclasses.fields(cast(Any, chosen))] if dataclasses.is_dataclass(chosen) else []

@@ -56,6 +56,8 @@ def invalid_settings(
     match problem["type"]:
         case "unexpected_keyword_argument" | "extra_forbidden":
             section = "".join(f"{part}." for part in path[:-1])
+            if not section and (meant := [f"'{one}.{path[-1]}'" for one in fields([]) if path[-1] in fields([one])]):
+                return BadInputError(f"There is no setting '{path[-1]}': did you mean {' or '.join(meant)}?")
             return unknown_name("setting", path[-1], fields(where[:-1]), section)
         case "union_tag_invalid":
             tags = problem["ctx"]["expected_tags"].replace("'", "").split(", ")
