@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.sharding import Mesh, PartitionSpec
 
 from sail import envs, replay
 from sail.agents.base import Params
@@ -26,7 +25,7 @@ from sail.exploration import epsilon_greedy
 from sail.training.evaluation import landmark_values, play_episodes
 from sail.training.learner import Diagnostics, LearnerState
 from sail.training.program import Advance, Scores, empty_ring, epsilon_of, make_agent, make_learner
-from sail.training.seeds import map_seeds
+from sail.training.seeds import Shares, map_seeds
 
 
 class Walkers(NamedTuple):
@@ -38,7 +37,10 @@ class Walkers(NamedTuple):
 
 
 class SeedState(NamedTuple):
-    """Everything one seed carries from block to block; a checkpoint is this, and nothing else."""
+    """Everything one seed carries from block to block; a checkpoint is this, and nothing else.
+
+    In memory there may be repeats behind the seeds (`Shares`), which no checkpoint has.
+    """
 
     learner: LearnerState
     ring: replay.Ring
@@ -64,7 +66,7 @@ class OnDeviceProgram:
         self.observation_shape = self.env.observation_shape
         self.agent = make_agent(config, self.env.observation_shape, self.env.observation_dtype, self.env.num_actions)
         self.learner = make_learner(config, self.agent)
-        self._over_seeds = _seed_mapper(config.seeds)
+        self.shares = Shares(config.seeds)
         self._advance: dict[int, Callable[..., Any]] = {}
         self._play = jax.jit(self._play_seeds, static_argnames="episodes")
         self._values = jax.jit(jax.vmap(partial(landmark_values, self.agent, self.env)))
@@ -74,28 +76,28 @@ class OnDeviceProgram:
 
     def init(self) -> SeedState:
         """All seeds at step 0. A seed's random numbers come from that seed alone, not from how many run beside it."""
-        seeds = jnp.arange(self.config.seed, self.config.seed + self.config.seeds)
-        return jax.jit(self._over_seeds(jax.vmap(self._init_seed), num_shared=0))(seeds)
+        seeds = self.shares.pad(jnp.arange(self.config.seed, self.config.seed + self.config.seeds))
+        return jax.jit(self.shares.spread(jax.vmap(self._init_seed), num_shared=0))(seeds)
 
     def params(self, state: SeedState) -> Params:
         """The networks [seeds, ...]."""
-        return state.learner.params
+        return self.shares.fetch(state.learner.params)
 
     def target_params(self, state: SeedState) -> Params:
         """The target networks [seeds, ...]."""
-        return state.learner.target
+        return self.shares.fetch(state.learner.target)
 
     def saved(self, state: SeedState) -> SeedState:
-        """All of it: a resumed run ends in the same bits."""
-        return state
+        """All of it: a resumed run ends in the same bits, on any number of devices."""
+        return self.shares.fetch(state)
 
     def saved_like(self) -> SeedState:
         """Shapes and types of a state."""
-        return jax.eval_shape(self.init)
+        return jax.eval_shape(lambda: self.shares.cut(self.init()))
 
     def restore(self, saved: SeedState, meta: dict[str, Any], note: Callable[[str], None]) -> SeedState:
-        """What was saved is the state."""
-        return saved
+        """What was saved is the state, but for this machine's repeats."""
+        return self.shares.pad(saved)
 
     def checkpoint_meta(self) -> dict[str, Any]:
         """Nothing."""
@@ -115,9 +117,9 @@ class OnDeviceProgram:
             def run(state: SeedState, step: Array) -> Any:
                 return map_seeds(lambda one: self._blocks(one, step, num_blocks), state)
 
-            self._advance[num_blocks] = jax.jit(self._over_seeds(run, num_shared=1), donate_argnums=0)
+            self._advance[num_blocks] = jax.jit(self.shares.spread(run, num_shared=1), donate_argnums=0)
         state, (diagnostics, episodes) = self._advance[num_blocks](state, jnp.asarray(step, jnp.int32))
-        return state, diagnostics, episodes
+        return state, *self.shares.cut((diagnostics, episodes))
 
     def evaluate(
         self,
@@ -271,18 +273,3 @@ def _where(condition: Array, yes: Any, no: Any) -> Any:
         return jnp.where(condition.reshape(condition.shape + (1,) * (a.ndim - 1)), a, b)
 
     return jax.tree.map(pick, yes, no)
-
-
-def _seed_mapper(num_seeds: int) -> Callable[..., Callable[..., Any]]:
-    """Spreads a function over devices along its first argument's leading axis: a share of the seeds each."""
-    devices = jax.devices()
-    num_devices = max(n for n in range(1, len(devices) + 1) if num_seeds % n == 0)
-    mesh = Mesh(np.array(devices[:num_devices]), ("seeds",))
-
-    def spread(function: Callable[..., Any], num_shared: int) -> Callable[..., Any]:
-        if num_devices == 1:
-            return function
-        specs = (PartitionSpec("seeds"), *[PartitionSpec()] * num_shared)
-        return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec("seeds"), check_vma=False)
-
-    return spread

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 
 
 def map_seeds(function: Callable[[Any], Any], state: Any) -> Any:
@@ -37,3 +40,55 @@ def over_seeds(
         return jax.vmap(lambda *own: function(*own, *shared))(*own)
 
     return mapped
+
+
+class Shares:
+    """Seeds spread over devices, the same number on each.
+
+    Where they do not come out even, the last seed is there more than once: five seeds on two cores are three on each,
+    and the sixth is a repeat. That takes no longer than shares of three and two would. What became of repeats is
+    dropped before anyone sees it, so nothing outside depends on the number of devices.
+    """
+
+    def __init__(self, num_seeds: int, devices: Sequence[Any] | None = None) -> None:
+        devices = jax.devices() if devices is None else devices
+        self.num_seeds = num_seeds
+        self.each = -(-num_seeds // len(devices))
+        self.devices = devices[: -(-num_seeds // self.each)]  # no more of them than finish sooner for it
+
+    @property
+    def num_places(self) -> int:
+        """Seeds and repeats."""
+        return self.each * len(self.devices)
+
+    @property
+    def are_even(self) -> bool:
+        """Whether there are no repeats."""
+        return self.num_places == self.num_seeds
+
+    def pad(self, tree: Any) -> Any:
+        """[seeds, ...] with the last one repeated: [places, ...]."""
+        if self.are_even:
+            return tree
+        places = np.minimum(np.arange(self.num_places), self.num_seeds - 1)
+        return jax.tree.map(lambda x: x[places], tree)
+
+    def cut(self, tree: Any) -> Any:
+        """[places, ...] without the repeats: [seeds, ...]."""
+        return tree if self.are_even else jax.tree.map(lambda x: x[: self.num_seeds], tree)
+
+    def fetch(self, tree: Any) -> Any:
+        """The same in this machine's memory: jax would first compile the cut of every shape."""
+        return tree if self.are_even else self.cut(jax.tree.map(_fetched, tree))
+
+    def spread(self, function: Callable[..., Any], num_shared: int) -> Callable[..., Any]:
+        """The function on all devices: a share of its first argument's leading axis [places] each, the others whole."""
+        if len(self.devices) == 1:
+            return function
+        specs = (PartitionSpec("seeds"), *[PartitionSpec()] * num_shared)
+        mesh = Mesh(np.array(self.devices), ("seeds",))
+        return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec("seeds"), check_vma=False)
+
+
+def _fetched(x: Any) -> Any:
+    return x if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(x)
