@@ -14,6 +14,7 @@ from sail.config import Config
 from sail.errors import BadInputError, SailError, TrainingError
 from sail.interrupts import stop_requests
 from sail.training import checkpoint
+from sail.training.blocks import small_block_note
 from sail.training.metrics import Phase
 from sail.training.program import Program, Scores, epsilon_of, make_program
 from sail.training.reporting import Reporter
@@ -74,6 +75,8 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
     program, state, phase, seconds, log_sizes = start
     program.attach(run.path)
     run.cut_logs(log_sizes)
+    if (slow := small_block_note(config)) is not None:
+        reporter.note(slow)
     saver = _Saver(run, program)
     with stop_requests(lambda: reporter.note(STOPPING)) as stop:
         while phase.first_step < config.steps:
