@@ -7,7 +7,9 @@ from typing import Any
 import jax
 import pytest
 
-from sail.training.host_device import GPU_OPTIONS, DeviceSide
+from sail.training import compiling
+from sail.training.compiling import GPU_OPTIONS
+from sail.training.host_device import DeviceSide
 
 pytest.importorskip("gymnasium")
 
@@ -39,3 +41,14 @@ def test_updates_have_options_on_a_gpu(monkeypatch: pytest.MonkeyPatch, backend:
     DeviceSide(program.config, program.env, program.agent)
     program.close()
     assert options["update"] == options["finish"] == expected
+
+
+def test_options_that_are_refused_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an update of jaxlib that has renamed one: updates compile all the same, and a warning says why."""
+    monkeypatch.setattr(compiling, "GPU_OPTIONS", GPU_OPTIONS | {"xla_gpu_no_such_option": "true"})
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.warns(RuntimeWarning, match=r"does not take the options.*xla_gpu_no_such_option"):
+        options = compiling.update_options()
+    assert options is None
+    monkeypatch.setattr(compiling, "GPU_OPTIONS", {})
+    assert compiling.update_options() == {}  # the next version's may be known again

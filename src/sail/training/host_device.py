@@ -17,18 +17,13 @@ from sail.envs.host import HostEnv, Rows
 from sail.envs.shrinking import pooled, shrink
 from sail.errors import BadInputError
 from sail.exploration import Curiosity, epsilon_greedy
+from sail.training.compiling import update_options
 from sail.training.learner import Drawn, LearnerState
 from sail.training.parcels import Parcel, put_together, unpack
 from sail.training.program import empty_ring, make_learner
 from sail.training.seeds import over_seeds
 
 ACTING, LEARNING = 0, 1  # what a seed's key is split for
-GPU_OPTIONS = {
-    "xla_gpu_command_buffer_scheduling_mode": "CONCURRENT",
-    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,WHILE",
-}
-"""Of updates: small programs that do not need each other's results run side by side, and the loop over a block's
-updates is handed to the GPU as a whole instead of turn by turn (WHILE; the others are XLA's default)."""
 DEVICE_SHARE = 0.8  # of the device's memory that the ring's observations may take
 
 
@@ -108,7 +103,7 @@ class DeviceSide:
             drawn = draw(ring, key, step)
             return finish(params, target, rest, ring, key, step, drawn, gather(ring.observation, drawn.places))
 
-        options = GPU_OPTIONS if jax.default_backend() == "gpu" else None
+        options = update_options()
         self._update = jax.jit(update, donate_argnums=(0, 2), compiler_options=options)
         self.draw = jax.jit(draw)
         self._finish = jax.jit(finish, donate_argnums=(0, 2), compiler_options=options)
