@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from functools import partial
 from typing import Any
 
 import jax
@@ -49,6 +51,26 @@ def test_moments_of_a_long_stream_are_those_of_numpy(offset: float, drift: float
     assert moments.number == len(kept)
     np.testing.assert_allclose(moments.mean, kept.mean(), rtol=1e-5, atol=1e-3)
     np.testing.assert_allclose(moments.variance, kept.var(), rtol=1e-3)
+
+
+def test_moments_of_a_very_long_stream_go_on_moving() -> None:
+    """As after 2^24 rows of a mean of 100 and a variance of 4; then everything is 110."""
+
+    @partial(jax.jit, static_argnums=(0, 1))
+    def then_110(rows: int, times: int) -> Moments:
+        long_ago = Moments(*jnp.array([2.0**24, 100.0, 4.0]))
+        more = jnp.full(rows, 110.0), jnp.ones(rows)
+        return jax.lax.scan(lambda m, _: (m.with_more(*more), None), long_ago, None, times)[0]
+
+    # One row at a time weighs 1 / 2^21, and 10 times that is five parts in a million: more than half of what a float32
+    # of 100 can tell.
+    assert 100.003 < then_110(1, 1000).mean < 110 - 10 * (1 - 2.0**-20) ** 1000
+    # 2^21 rows in rounds of 64 leave the past a weight of (1 / (1 + 2^-15))^(2^15) = 1 / e; of the variance that times
+    # 4, and 1/e (1 - 1/e) of the squared difference of the two means.
+    moments, past = then_110(64, 2**15), math.exp(-1)
+    assert moments.number == 2**21 + 64
+    np.testing.assert_allclose(moments.mean, 110 - 10 * past, rtol=1e-4)
+    np.testing.assert_allclose(moments.variance, 4 * past + 100 * past * (1 - past), rtol=1e-3)
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)

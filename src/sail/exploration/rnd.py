@@ -24,10 +24,15 @@ LEAK = 0.2  # slope of a leaky ReLU below zero: TensorFlow's default, which the 
 FURTHEST = 5.0  # deviations from the mean at which a whitened pixel is clipped
 
 
-class Moments(NamedTuple):
-    """Of everything that came by so far, number by number."""
+MOST = 2.0**21
+"""Rows from which on moments forget, as an exponential average does. With 2**24 a float32 cannot count on, and a mean
+moves no more, since what one row adds to it is less than its last digit."""
 
-    number: Array  # scalar: how many
+
+class Moments(NamedTuple):
+    """Of everything that came by so far, number by number; after `MOST` rows, of about the newest so many."""
+
+    number: Array  # scalar: how many, of the past at most MOST
     mean: Array
     variance: Array
 
@@ -43,7 +48,7 @@ class Moments(NamedTuple):
         some = jnp.maximum(more, 1.0)
         mean = (weight * values).sum(axis=0) / some
         variance = (weight * (values - mean) ** 2).sum(axis=0) / some
-        number = self.number + more
+        number = jnp.minimum(self.number, MOST) + more
         share = more / jnp.maximum(number, 1.0)  # of the new ones in all
         difference = mean - self.mean
         return Moments(
