@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +81,37 @@ def test_weights_and_biases_has_what_the_run_folder_has(tmp_path: Path, monkeypa
     found = {(name, step): value for step, values in logged for name, value in values.items()}
     assert found == pytest.approx(expected(run, 0))
     assert list((run.path / "wandb").glob("offline-run-*"))
+
+
+class FakeRun:
+    """A run of a fake wandb."""
+
+    def __init__(self, **arguments: Any) -> None:
+        self.arguments = arguments
+
+    def log(self, values: dict[str, float], step: int) -> None:
+        """Nobody looks."""
+
+    def finish(self) -> None:
+        """Nothing to end."""
+
+
+def test_a_resumed_run_is_the_same_one_at_weights_and_biases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[FakeRun] = []
+    wandb = ModuleType("wandb")
+    wandb.__spec__ = ModuleSpec("wandb", None)
+    wandb.init = lambda **arguments: begun.append(FakeRun(**arguments)) or begun[-1]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    monkeypatch.setenv("SAIL_WRITERS", "wandb")
+    for name in ("run", "other"):
+        assert main(["train", "probe-chain", "--out", str(tmp_path / name), "--quiet", *tiny_flags()]) == 0
+    (tmp_path / "run" / "DONE").unlink()
+    assert main(["resume", str(tmp_path / "run"), "--quiet"]) == 0
+    first, other, resumed = (run.arguments["id"] for run in begun)
+    assert first == resumed != other and first.isalnum() and len(first) == 32
+    assert all(run.arguments["resume"] == "allow" for run in begun)
+    assert (tmp_path / "run" / "wandb-id.txt").read_text() == first + "\n"
+    assert first not in (tmp_path / "run" / "config.yaml").read_text()
 
 
 def test_numbers_are_what_can_be_drawn() -> None:

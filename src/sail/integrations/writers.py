@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -17,6 +18,8 @@ from sail.training.run_folder import RunFolder
 
 VARIABLE = "SAIL_WRITERS"
 """Writers for every run, those of studies among them: SAIL_WRITERS=tensorboard,wandb."""
+
+WANDB_ID = "wandb-id.txt"
 
 
 class Writer(Protocol):
@@ -61,7 +64,10 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run in the project `sail`, or WANDB_PROJECT; offline or not as WANDB_MODE says."""
+    """A run in the project `sail`, or WANDB_PROJECT; offline or not as WANDB_MODE says.
+
+    The run folder keeps its id, so that a resumed run goes on there instead of beginning another one.
+    """
 
     def __init__(self, run: RunFolder) -> None:
         import wandb
@@ -73,6 +79,7 @@ class WeightsAndBiases:
             group=f"{run.config.env.name} {run.config.agent_name}",
             config=config_to_tree(run.config),
             dir=str(run.path),
+            id=_kept_id(run),
             resume="allow",
         )
 
@@ -87,6 +94,14 @@ class WeightsAndBiases:
     def close(self) -> None:
         """Ends it."""
         self._run.finish()
+
+
+def _kept_id(run: RunFolder) -> str:
+    """The id in the run folder, which is made up once."""
+    file = run.path / WANDB_ID
+    if not file.is_file():
+        run.write(WANDB_ID, uuid.uuid4().hex + "\n")
+    return file.read_text().strip()
 
 
 WRITERS: dict[str, tuple[Callable[[RunFolder], Writer], str]] = {
