@@ -115,7 +115,7 @@ class RNDSettings:
 
     enabled: bool = False
     scale: Annotated[Float, Field(ge=0, allow_inf_nan=False)] = 0.01
-    """The bonus is this times the prediction error, standardised over all that was seen."""
+    """The bonus is this times the prediction error, standardised over what was seen."""
     returns: Literal["extrinsic", "total"] = "extrinsic"
     """Which rewards the return G sums, that SAIL imitates: the environment's alone, or this bonus too."""
     features: Count | None = None
@@ -182,7 +182,8 @@ class LearningSettings:
     update_period: Annotated[Int, Field(ge=1, le=65_536)] = 4
     """Steps for each update."""
     target_period: Count = 400
-    """Steps between two copies of the network to the target network."""
+    """Steps between two copies of the network to the target network. A number that divides evaluation.period, or has
+    large divisors in common with it, allows large blocks (max_block), which are faster."""
     starts: Count = 2_000
     """Steps before the first update."""
     max_block: Count = 256
