@@ -88,7 +88,7 @@ class OnDeviceProgram:
         return self.shares.fetch(state.learner.target)
 
     def saved(self, state: SeedState) -> SeedState:
-        """All of it: a resumed run ends in the same bits, on any number of devices."""
+        """All of it: a resumed run ends in the same bits. (With IQN if it has as many devices as before.)"""
         return self.shares.fetch(state)
 
     def saved_like(self) -> SeedState:
