@@ -23,6 +23,7 @@ class Slot:
     closing: bool = False  # the last observation of an episode: no step was taken from here
     terminated: bool = False
     truncated: bool = False
+    interrupted: bool = False  # with the run: the episode ends here, and nobody knows what it would have come to
     returns: float = UNKNOWN
 
     @property
@@ -71,6 +72,16 @@ class ReferenceBuffer:
             self.needed[env] = max(self.needed[env], len(episode) + 1)
             self.running[env] = []
             self.episodes[env] += 1
+
+    def interrupt(self) -> None:
+        """The newest slot of each running episode closes it, and the step before is its last. It has no returns."""
+        for env, episode in enumerate(self.running):
+            if episode:
+                episode.pop().closing = True
+                if episode:
+                    episode[-1].interrupted = True
+                self.running[env] = []
+                self.episodes[env] += 1
 
     def _write(self, env: int, slot: Slot) -> None:
         self.rows[env].append(slot)  # a full queue forgets its oldest slot

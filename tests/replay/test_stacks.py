@@ -17,6 +17,7 @@ from replay_reference import ReferenceBuffer
 from sail.replay import (
     CLOSING,
     GOES_ON,
+    INTERRUPTED,
     TERMINATED,
     TRUNCATED,
     UNKNOWN_RETURN,
@@ -336,16 +337,14 @@ def rows_of(ring: Ring) -> list[tuple[int, str]]:
     """What is in the (only) row, oldest first, with a letter for what follows it."""
     size, head = int(ring.size[0]), int(ring.head[0])
     order = (head - size + np.arange(size)) % ring.length
-    return [(int(ring.observation[0, i]), "gtcx"[int(ring.end[0, i])]) for i in order]
+    return [(int(ring.observation[0, i]), "gtcxi"[int(ring.end[0, i])]) for i in order]
 
 
-def transitions(ring: Ring, discount: float = 0.5, n_step: int = 1) -> dict[int, list[float]]:
+def transitions(ring: Ring, discount: float = 0.5, n_step: int = 1, **chosen: bool) -> dict[int, list[float]]:
     """Of each eligible transition by its observation: reward, discount, next observation, return."""
     ring = fill_jit(ring, discount)
-    usable = np.asarray(eligible(ring, n_step=n_step)).ravel()
-    batch = gather(ring, everywhere(ring), discount=discount, n_step=n_step)
-    columns = (batch.observation, batch.reward, batch.discount, batch.next_observation, batch.returns)
-    return {int(o): rest for o, *rest in zip(*(np.asarray(c)[usable].tolist() for c in columns), strict=True)}
+    usable, columns = usable_columns(ring, discount, n_step, **chosen)
+    return {int(o): rest for o, _, *rest in np.stack(columns, axis=1)[np.asarray(usable)].tolist()}
 
 
 def after_steps(plan: list[tuple[int, int]], num_steps: int, length: int = 6) -> Ring:
@@ -353,19 +352,19 @@ def after_steps(plan: list[tuple[int, int]], num_steps: int, length: int = 6) ->
 
 
 RUNS = [(50, TERMINATED)]
-CUT_OFF = {  # g: goes on, t: terminated, c: cut off, x: closing
+CUT_OFF = {  # g: goes on, t: terminated, c: cut off, x: closing, i: interrupted
     "nothing yet": ([(50, TERMINATED)], 0, []),
     # What followed the only observation is lost: nothing was learned from it.
     "one observation": (RUNS, 1, [(1, "x")]),
-    "two observations": (RUNS, 2, [(1, "c"), (2, "x")]),
-    "three observations": (RUNS, 3, [(1, "g"), (2, "c"), (3, "x")]),
-    "a full ring": (RUNS, 6, [(1, "g"), (2, "g"), (3, "g"), (4, "g"), (5, "c"), (6, "x")]),
-    "round and round": (RUNS, 8, [(3, "g"), (4, "g"), (5, "g"), (6, "g"), (7, "c"), (8, "x")]),
+    "two observations": (RUNS, 2, [(1, "i"), (2, "x")]),
+    "three observations": (RUNS, 3, [(1, "g"), (2, "i"), (3, "x")]),
+    "a full ring": (RUNS, 6, [(1, "g"), (2, "g"), (3, "g"), (4, "g"), (5, "i"), (6, "x")]),
+    "round and round": (RUNS, 8, [(3, "g"), (4, "g"), (5, "g"), (6, "g"), (7, "i"), (8, "x")]),
     "ended just now": ([(2, TERMINATED)], 2, [(1, "g"), (2, "t"), (3, "x")]),
     "cut off just now": ([(2, TRUNCATED)], 2, [(1, "g"), (2, "c"), (3, "x")]),
     # The first observation of the second episode closes it at once; the first episode stays as it was.
     "a step after an end": ([(1, TERMINATED), (9, TERMINATED)], 2, [(1, "t"), (2, "x"), (3, "x")]),
-    "two after an end": ([(1, TERMINATED), (9, TERMINATED)], 3, [(1, "t"), (2, "x"), (3, "c"), (4, "x")]),
+    "two after an end": ([(1, TERMINATED), (9, TERMINATED)], 3, [(1, "t"), (2, "x"), (3, "i"), (4, "x")]),
 }
 
 
@@ -381,67 +380,92 @@ def test_cutting_off_twice_is_cutting_off_once():
         jax.tree.map(np.testing.assert_array_equal, cut_off_jit(once), once)
 
 
-def test_nothing_crosses_into_the_episode_after_an_interruption():
-    """1 2 3 are interrupted: 3 was seen, and its reward is lost with what followed it. Then a new episode, 11 12 13.
+INTERRUPTED_AT_3 = {1: [9, 0.5, 2, UNKNOWN_RETURN], 2: [8, 0.5, 3, UNKNOWN_RETURN]}
+"""1 2 3 are interrupted: 3 was seen, and its reward is lost with what followed it. Rewards are 37 n mod 19 - 9."""
 
-    Rewards are 37 n mod 19 - 9: 9, 8, 7 for 1, 2, 3 and -1, -2 for 11, 12.
-    """
+
+def test_nothing_crosses_into_the_episode_after_an_interruption():
+    """1 2 3, an interruption, and a new episode, 11 12 13. Rewards of 1 and 2 are 9 and 8, of 11 and 12 -1 and -2."""
     ring = cut_off_jit(after_steps(RUNS, 3, length=8))
-    assert transitions(ring) == {1: [9, 0.5, 2, 9 + 8 / 2], 2: [8, 0.5, 3, 8]}
-    assert transitions(ring, n_step=3) == {1: [9 + 8 / 2, 0.25, 3, 13], 2: [8, 0.5, 3, 8]}
+    assert transitions(ring) == INTERRUPTED_AT_3
+    in_two_steps = {1: [9 + 8 / 2, 0.25, 3, UNKNOWN_RETURN], 2: [8, 0.5, 3, UNKNOWN_RETURN]}
+    assert transitions(ring, n_step=3) == in_two_steps
     for step in play(RUNS, 3, first_id=11):
         ring = extend_jit(ring, block([[step]]))
-    assert transitions(ring) == {
-        1: [9, 0.5, 2, 13],
-        2: [8, 0.5, 3, 8],
-        11: [-1, 0.5, 12, UNKNOWN_RETURN],
-        12: [-2, 0.5, 13, UNKNOWN_RETURN],
+    new = {11: [-1, 0.5, 12, UNKNOWN_RETURN], 12: [-2, 0.5, 13, UNKNOWN_RETURN]}
+    assert transitions(ring) == INTERRUPTED_AT_3 | new
+    assert transitions(ring, n_step=2) == in_two_steps | {11: [-1 - 2 / 2, 0.25, 13, UNKNOWN_RETURN]}
+
+
+def test_an_interruption_is_no_death_where_a_time_limit_is_one():
+    """Its last observation is bootstrapped from; that of an episode which was cut off at the same place is not."""
+    interrupted, cut = cut_off_jit(after_steps(RUNS, 3)), after_steps([(2, TRUNCATED)], 2)
+    assert transitions(interrupted, time_limit_is_terminal=True) == INTERRUPTED_AT_3
+    assert transitions(interrupted, n_step=3, time_limit_is_terminal=True) == {
+        1: [9 + 8 / 2, 0.25, 3, UNKNOWN_RETURN],
+        2: [8, 0.5, 3, UNKNOWN_RETURN],
     }
-    assert transitions(ring, n_step=2) == {
-        1: [13, 0.25, 3, 13],
-        2: [8, 0.5, 3, 8],
-        11: [-1 - 2 / 2, 0.25, 13, UNKNOWN_RETURN],
-    }
+    assert transitions(cut, time_limit_is_terminal=True) == {1: [9, 0.5, 2, 13], 2: [8, 0, 3, 8]}
 
 
-def cut_reference(reference: ReferenceBuffer) -> None:
-    """The newest slot of each running episode closes it, and the step before is its last."""
-    for env, episode in enumerate(reference.running):
-        if episode:
-            episode.pop().closing = True
-            if episode:
-                episode[-1].truncated = True
-                reference._set_returns(episode)
-            reference.running[env], reference.episodes[env] = [], reference.episodes[env] + 1
+@pytest.mark.parametrize("end", (TERMINATED, TRUNCATED))
+def test_a_later_end_does_not_finish_an_interrupted_episode(end):
+    """1 2 3 are interrupted, 11 12 end in 13: of these alone the returns are known, and they alone are finished."""
+    ring = cut_off_jit(after_steps(RUNS, 3, length=8))
+    assert transitions(ring, finished_only=True) == {}
+    for step in play([(2, end)], 2, first_id=11):
+        ring = extend_jit(ring, block([[step]]))
+    left = 0.0 if end == TERMINATED else 0.5
+    new = {11: [-1, 0.5, 12, -1 - 2 / 2], 12: [-2, left, 13, -2]}
+    assert transitions(ring) == INTERRUPTED_AT_3 | new
+    assert transitions(ring, finished_only=True) == new
 
 
-@partial(jax.jit, static_argnames="n_step")
-def usable_columns(ring: Ring, n_step: int) -> tuple[jax.Array, list[jax.Array]]:
-    batch = gather(ring, everywhere(ring), discount=0.9, n_step=n_step)
+def test_an_episode_that_ended_before_an_interruption_keeps_its_returns():
+    """1 2 end in 3, then 4 5 6 are interrupted: the rewards of 1, 2, 4 and 5 are 9, 8, 6 and 5."""
+    ring = cut_off_jit(after_steps([(2, TERMINATED), (50, TERMINATED)], 5, length=8))
+    ended = {1: [9, 0.5, 2, 9 + 8 / 2], 2: [8, 0, 3, 8]}
+    assert transitions(ring) == ended | {4: [6, 0.5, 5, UNKNOWN_RETURN], 5: [5, 0.5, 6, UNKNOWN_RETURN]}
+    assert transitions(ring, finished_only=True) == ended
+
+
+@partial(jax.jit, static_argnames=("n_step", "finished_only", "time_limit_is_terminal"))
+def usable_columns(
+    ring: Ring, discount: float, n_step: int, finished_only: bool = False, time_limit_is_terminal: bool = False
+) -> tuple[jax.Array, list[jax.Array]]:
+    batch = gather(
+        ring, everywhere(ring), discount=discount, n_step=n_step, time_limit_is_terminal=time_limit_is_terminal
+    )
     columns = [batch.observation, batch.action, batch.reward, batch.discount, batch.next_observation, batch.returns]
-    return eligible(ring, n_step=n_step).ravel(), columns
+    return eligible(ring, n_step=n_step, finished_only=finished_only).ravel(), columns
 
 
 @many(max_examples=80)
-@given(plans(2, 30), st.lists(st.integers(0, 15), min_size=2, max_size=4))
-def test_interruptions_at_any_time_leave_what_the_reference_has(chosen, parts):
-    """Between two interruptions each environment begins anew."""
+@given(plans(2, 30), st.lists(st.integers(0, 15), min_size=2, max_size=4), st.booleans(), st.booleans())
+def test_interruptions_at_any_time_leave_what_the_reference_has(chosen, parts, finished_only, time_limit_is_terminal):
+    """Between two interruptions each environment begins anew; at the end some episodes still run."""
     ring, reference = init((), jnp.float32, 2, 10), ReferenceBuffer(2, 10, 0.9)
+    flags = {"finished_only": finished_only, "time_limit_is_terminal": time_limit_is_terminal}
     for part, num_steps in enumerate(parts):
         streams = [play(plan, num_steps, 10_000 * env + 1000 * part + 1) for env, plan in enumerate(chosen)]
         for steps in zip(*streams, strict=True):
             ring = fill_jit(extend_jit(ring, block([list(steps)])), 0.9)
             for env, step in enumerate(steps):
                 reference.add(env, *step[:6])
+        assert_like_the_reference(ring, reference, flags)
         ring = fill_jit(cut_off_jit(ring), 0.9)
-        cut_reference(reference)
-        for n_step in N_STEPS:
-            usable, columns = jax.device_get(usable_columns(ring, n_step))
-            columns = np.stack(columns, axis=1)[usable]
-            expected = np.array([t[1:] for t in reference.transitions(n_step)]).reshape(-1, 6)
-            found = columns[np.argsort(columns[:, 0])]
-            assert found[:, 0].tolist() == expected[:, 0].tolist()
-            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+        reference.interrupt()
+        assert_like_the_reference(ring, reference, flags)
+
+
+def assert_like_the_reference(ring: Ring, reference: ReferenceBuffer, flags: dict[str, bool]) -> None:
+    for n_step in N_STEPS:
+        usable, columns = jax.device_get(usable_columns(ring, 0.9, n_step, **flags))
+        columns = np.stack(columns, axis=1)[usable]
+        expected = np.array([t[1:] for t in reference.transitions(n_step, **flags)]).reshape(-1, 6)
+        found = columns[np.argsort(columns[:, 0])]
+        assert found[:, 0].tolist() == expected[:, 0].tolist()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
 # Frames kept outside --------------------------------------------------------------------------------------------------
@@ -511,4 +535,4 @@ def test_frames_outside_are_those_of_the_ring(within_step):
 
 
 def test_the_letters_of_the_tests_are_the_ends_of_the_ring():
-    assert (GOES_ON, TERMINATED, TRUNCATED, CLOSING) == (0, 1, 2, 3)
+    assert (GOES_ON, TERMINATED, TRUNCATED, CLOSING, INTERRUPTED) == (0, 1, 2, 3, 4)

@@ -13,6 +13,7 @@ from sail.replay.priorities import draw_in_proportion, importance, reprioritise
 from sail.replay.ring import (
     CLOSING,
     GOES_ON,
+    INTERRUPTED,
     TERMINATED,
     TRUNCATED,
     UNKNOWN_RETURN,
@@ -28,6 +29,7 @@ from sail.replay.sampling import Batch, Places, Slots, eligible, gather, gather_
 __all__ = [
     "CLOSING",
     "GOES_ON",
+    "INTERRUPTED",
     "TERMINATED",
     "TRUNCATED",
     "UNKNOWN_RETURN",

@@ -17,8 +17,9 @@ from jax import Array, lax
 UNKNOWN_RETURN = -math.inf
 """The return of a transition whose episode still runs (the placeholder of Alg. 1)."""
 
-GOES_ON, TERMINATED, TRUNCATED, CLOSING = range(4)
-"""What a slot's `end` says: the episode goes on, ended, was cut off, or this is its last observation."""
+GOES_ON, TERMINATED, TRUNCATED, CLOSING, INTERRUPTED = range(5)
+"""What a slot's `end` says: the episode goes on, ended, was cut off, this is its last observation, or the run was
+interrupted here: the episode would have gone on, so nobody knows its return, and it is always bootstrapped from."""
 
 
 class Ring(NamedTuple):
@@ -27,7 +28,7 @@ class Ring(NamedTuple):
     observation: Array  # [E, T, ...]
     action: Array  # [E, T]
     reward: Array  # [E, T] as the learner sees it
-    end: Array  # [E, T] GOES_ON, TERMINATED, TRUNCATED or CLOSING
+    end: Array  # [E, T] GOES_ON, TERMINATED, TRUNCATED, CLOSING or INTERRUPTED
     age: Array  # [E, T] steps since the episode began: how far back its frames go
     returns: Array  # [E, T] discounted return from here to the end of the episode, or UNKNOWN_RETURN
     head: Array  # [E] where the next observation goes
@@ -132,7 +133,7 @@ def extend(ring: Ring, steps: Steps, rows: Array | None = None, taken: Array | N
 
 
 def cut_off(ring: Ring) -> Ring:
-    """The ring after an interruption: every running episode ends, cut off, at its newest stored observation.
+    """The ring after an interruption: every running episode ends, `INTERRUPTED`, at its newest stored observation.
 
     What followed that observation was lost with the environments, so its slot becomes the episode's closing one.
     """
@@ -141,14 +142,14 @@ def cut_off(ring: Ring) -> Ring:
     runs = (ring.size > 0) & (ring.end[row, newest] == GOES_ON)
     has_before = runs & (ring.size > 1) & (ring.age[row, newest] > 0)
     end = ring.end.at[row, newest].set(jnp.where(runs, CLOSING, ring.end[row, newest]).astype(jnp.int8))
-    end = end.at[row, before].set(jnp.where(has_before, TRUNCATED, end[row, before]).astype(jnp.int8))
+    end = end.at[row, before].set(jnp.where(has_before, INTERRUPTED, end[row, before]).astype(jnp.int8))
     return ring._replace(end=end)
 
 
 def fill_returns(
     ring: Ring, discount: float, window: int | None = None, rows: Array | None = None, *, total: bool = False
 ) -> Ring:
-    """The ring with the returns of every episode that has ended; those that still run keep the placeholder.
+    """The ring with the returns of every episode that has ended; running and interrupted ones keep the placeholder.
 
     `window` bounds how many of the newest slots are looked at. It must cover all that was written since the last call
     and the whole of every episode that ended in it; by default it is the whole ring. `rows` are the environments to
@@ -159,18 +160,23 @@ def fill_returns(
     head, size = ring.head[row], ring.size[row]
     slot = (head - window + jnp.arange(window)) % ring.length  # [E, window] oldest to newest
     end, old = ring.end[row, slot], ring.returns[row, slot]
-    keeps = jnp.where(end == GOES_ON, discount, 0.0).astype(jnp.float32)
+    goes_on, ended = end == GOES_ON, (end == TERMINATED) | (end == TRUNCATED)
+    keeps = jnp.where(goes_on, discount, 0.0).astype(jnp.float32)
 
-    def then(later: tuple[Array, Array], earlier: tuple[Array, Array]) -> tuple[Array, Array]:
-        # G_t = r_t + discount * G_t+1 as a composition of affine maps, so that it can be scanned in parallel.
-        return later[0] * earlier[0], earlier[1] + earlier[0] * later[1]
+    def then(later: tuple[Array, ...], earlier: tuple[Array, ...]) -> tuple[Array, ...]:
+        # G_t = r_t + discount * G_t+1 as a composition of affine maps, so that it can be scanned in parallel. It is
+        # known where the slot's own episode has ended: a later end does not tell what an interrupted one came to.
+        return (
+            later[0] * earlier[0],
+            earlier[1] + earlier[0] * later[1],
+            later[2] & earlier[2],
+            earlier[3] | (earlier[2] & later[3]),
+        )
 
     reward = ring.reward[row, slot]
     if total and ring.intrinsic is not None:
         reward += ring.intrinsic[row, slot]
-    _, value = lax.associative_scan(then, (keeps, reward), reverse=True, axis=1)
-    ended = (end == TERMINATED) | (end == TRUNCATED)
-    known = jnp.flip(jnp.cumsum(jnp.flip(ended, 1), 1), 1) > 0
+    _, value, _, known = lax.associative_scan(then, (keeps, reward, goes_on, ended), reverse=True, axis=1)
     in_use = jnp.arange(window) >= window - size
     # A return once written stays as it is: half of its episode may have been overwritten since.
     fresh = known & in_use & (end != CLOSING) & (old == UNKNOWN_RETURN)

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from sail.replay.priorities import draw_in_proportion
-from sail.replay.ring import CLOSING, GOES_ON, TERMINATED, UNKNOWN_RETURN, Ring
+from sail.replay.ring import CLOSING, GOES_ON, TERMINATED, TRUNCATED, UNKNOWN_RETURN, Ring
 
 
 class Slots(NamedTuple):
@@ -118,7 +118,8 @@ def gather(
 ) -> Batch:
     """The transitions at `slots`.
 
-    A cut-off episode is no death: its last observation is bootstrapped from, unless `time_limit_is_terminal`.
+    A cut-off episode is no death: its last observation is bootstrapped from, unless `time_limit_is_terminal`. That of
+    an interrupted one always is.
     """
     places, batch = gather_scalars(
         ring, slots, discount=discount, n_step=n_step, time_limit_is_terminal=time_limit_is_terminal
@@ -145,7 +146,9 @@ def gather_scalars(
         reward += jnp.where(running, weight * here_reward, 0.0)
         weight = jnp.where(running, weight * discount, weight)
         steps += running
-        dies = (end != GOES_ON) if time_limit_is_terminal else (end == TERMINATED)
+        dies = end == TERMINATED
+        if time_limit_is_terminal:
+            dies |= end == TRUNCATED
         terminal |= running & dies
         running &= end == GOES_ON
     both = jnp.stack([slot, (slot + steps) % ring.length])

@@ -113,7 +113,7 @@ class HostProgram:
         return self._end()._replace(learner=saved.learner)
 
     def _replay(self, saved: Saved, files: Any, journal: Journal) -> HostState:
-        """Fills an empty ring with what a journal has kept. The episodes that were running are cut off there."""
+        """Fills an empty ring with what a journal has kept. The episodes that were running are interrupted there."""
         state = self._with_empty_ring(saved)
         ring, walkers = state.ring, state.walkers
         for rows, actions, begins in journal.read(files):
