@@ -214,11 +214,13 @@ def test_nothing_is_learned_from_nothing(curious: tuple[Learner, Any, Any], undo
     sampling = dataclasses.replace(learner.sampling, finished_only=True)  # type: ignore[type-var]
     learner = dataclasses.replace(learner, sampling=sampling, undo_each=undo_each)
     update = jax.jit(learner.update, static_argnums=3)
-    after = update(before, ring, jax.random.key(0), 3)[0]
+    after, _, diagnostics = update(before, ring, jax.random.key(0), 3)
     for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_array_equal(a, b)
+    assert np.isnan(diagnostics).all()
     ended = ring._replace(end=ring.end.at[:, 20].set(replay.TERMINATED))
-    after = update(before, replay.fill_returns(ended, DISCOUNT), jax.random.key(0), 3)[0]
+    after, _, diagnostics = update(before, replay.fill_returns(ended, DISCOUNT), jax.random.key(0), 3)
+    assert np.isfinite(diagnostics).all()
     assert not np.array_equal(before.params.head.advantage.out.bias, after.params.head.advantage.out.bias)
     assert not np.array_equal(before.curiosity.predictor.layers[-1].bias, after.curiosity.predictor.layers[-1].bias)
 

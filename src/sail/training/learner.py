@@ -38,7 +38,10 @@ class Drawn(NamedTuple):
 
 
 class Diagnostics(NamedTuple):
-    """Means over a round of updates: the loss over all of it, the others over its first minibatch."""
+    """Means over a round of updates: the loss over all of it, the others over its first minibatch.
+
+    All of them are NaN where nothing was learned.
+    """
 
     loss: Array
     bonus: Array
@@ -157,7 +160,7 @@ class Learner:
         (params, optimiser), losses = self._loop(self._step, before, inputs, drawn.slots.any)
         curiosity = self._taught(state.curiosity, states, look_key, num_updates, drawn.slots.any)
         learned = LearnerState(params, state.target, optimiser, curiosity)
-        return learned, losses.ravel(), self._diagnose(q_tm1, batch, losses)
+        return learned, losses.ravel(), self._diagnose(q_tm1, batch, losses, drawn.slots.any)
 
     @property
     def _has_bonus(self) -> bool:
@@ -239,13 +242,13 @@ class Learner:
         change, optimiser = self.optimiser.update(gradient, optimiser, params)
         return (optax.apply_updates(params, change), optimiser), losses
 
-    def _diagnose(self, q_tm1: Array, batch: replay.Batch, losses: Array) -> Diagnostics:
+    def _diagnose(self, q_tm1: Array, batch: replay.Batch, losses: Array, any_drawn: Array) -> Diagnostics:
         q_tm1, action, returns = (x[: self.batch_size] for x in (q_tm1, batch.action, batch.returns))
         taken = jnp.take_along_axis(q_tm1, action[:, None], axis=-1)[:, 0]
         advantage, imitation = rules.parts(*self._rule_inputs(q_tm1, action, returns))
         best = jnp.sort(q_tm1, axis=-1)
         known = returns > replay.UNKNOWN_RETURN
-        return Diagnostics(
+        found = Diagnostics(
             loss=losses.mean(),
             bonus=(advantage + imitation).mean(),
             advantage_part=advantage.mean(),
@@ -256,3 +259,4 @@ class Learner:
             action_gap=(best[:, -1] - best[:, -2]).mean(),
             max_q=best[:, -1].mean(),
         )
+        return Diagnostics(*[jnp.where(any_drawn, mean, jnp.nan) for mean in found])

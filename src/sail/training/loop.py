@@ -83,7 +83,7 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
             started = time.monotonic()
             for num_steps in _slices(config, phase):
                 state, steps, diagnostics, episodes, failure = program.advance(state, phase.step, num_steps)
-                _check_losses(phase.first_bad_step(diagnostics, steps), run)
+                _check_losses(phase.first_bad_step(diagnostics), run)
                 phase.add(diagnostics, episodes, steps)
                 run.append("episodes.jsonl", episodes)
                 reporter.advanced(phase.step)
@@ -106,7 +106,7 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
             rows = [row | values for row, values in zip(rows, program.look(program.params(state)), strict=True)]
             run.append("metrics.jsonl", rows)
             reporter.phase(rows)
-            phase = Phase(config, phase.step)
+            phase = phase.next()
             if phase.step >= config.steps or stop.is_set() or saver.is_due() or not config.checkpoint.seconds:
                 saver.save(state, phase, seconds)
             if stop.is_set() and phase.step < config.steps:
@@ -185,9 +185,8 @@ class _Saver:
         run = self.run
         _check_networks(self.program.params(state), phase.step, run)
         run.sync_logs()  # a checkpoint must not outlive the lines it counts on
-        meta = {"seconds": seconds, "log_sizes": run.log_sizes(), **self.program.checkpoint_meta()}
-        if phase.step > phase.first_step:
-            meta["phase"] = phase.to_json()
+        meta = {"seconds": seconds, "log_sizes": run.log_sizes(), "phase": phase.to_json()}
+        meta |= self.program.checkpoint_meta()
         checkpoint.save_checkpoint(
             run.checkpoints, phase.step, self.program.saved(state), meta, run.config.checkpoint.keep
         )
