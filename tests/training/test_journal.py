@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,72 @@ def test_a_full_disk_stops_the_run_with_a_sentence(tmp_path: Path, monkeypatch: 
         journal.flush()
     assert not list((tmp_path / "replay").iterdir())
     journal.close()
+
+
+class Broken:
+    """Actions that never came: the device has failed. Or there is no memory left for them."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self.error
+
+
+FAILURES = {
+    "device": (
+        RuntimeError("INTERNAL: the device is lost.\nAnd much more."),
+        "RuntimeError: INTERNAL: the device is lost",
+    ),
+    "memory": (MemoryError(), "MemoryError"),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_no_failure_of_the_writing_thread_is_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """A round is lost: then no list of files is given out that lacks it, and nobody waits for a queue that is full."""
+    monkeypatch.setattr(journal_module, "FILE_BYTES", 1)
+    error, reason = FAILURES[kind]
+    sentence = f"The replay ring cannot be kept in {tmp_path / 'replay'}: {reason}."
+    journal = Journal(tmp_path / "replay", 1, 3, needed=6, keep=1)
+    journal.add(*round_of(0))
+    journal.flush()
+    heard: list[str] = []
+
+    def go_on() -> None:
+        try:
+            journal.add(round_of(1)[0], Broken(error))
+            for number in range(2, 5 + journal_module.WAITING_FILES):
+                journal.add(*round_of(number))
+        except TrainingError as failure:
+            heard.append(str(failure))
+        try:
+            heard.append(str(journal.flush()))
+        except TrainingError as failure:
+            heard.append(str(failure))
+
+    run = threading.Thread(target=go_on, daemon=True)
+    run.start()
+    run.join(timeout=30)
+    assert not run.is_alive(), "it waits for ever"
+    assert heard == [sentence, sentence]
+    journal.close()
+    assert [file.name for file in (tmp_path / "replay").iterdir()] == ["00000000.safetensors"]
+
+
+def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
+    """A file of the journal, and nothing else that is there."""
+    folder = tmp_path / "replay"
+    journal = Journal(folder, 1, 3, needed=6, keep=1)
+    journal.add(*round_of(0))
+    kept = journal.flush()
+    journal.close()
+    (folder / ".00000001.safetensors.writing").write_bytes(b"half of a fi")
+    (folder / "notes.txt").write_text("somebody's own")
+    again = Journal(folder, 1, 3, needed=6, keep=1)
+    assert sorted(file.name for file in folder.iterdir()) == ["00000000.safetensors", "notes.txt"]
+    assert len(list(again.read(kept))) == 1
+    again.close()
 
 
 def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:

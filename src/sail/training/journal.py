@@ -53,9 +53,11 @@ class Journal:
         self._rounds: list[tuple[Rows, Any]] = []
         self._bytes = 0
         self._next = 0
-        self._failure: OSError | None = None
+        self._failure: BaseException | None = None
         self._files: queue.Queue[list[tuple[Rows, Any]] | None] = queue.Queue(maxsize=WAITING_FILES)
         folder.mkdir(exist_ok=True)
+        for unfinished in folder.glob(".*.safetensors.writing"):  # a run was killed there
+            unfinished.unlink(missing_ok=True)
         for file in folder.glob("*"):
             self._next = max(self._next, int(file.stem) + 1) if file.stem.isdigit() else self._next
         self._thread = threading.Thread(target=self._write_files, daemon=True, name="journal")
@@ -63,6 +65,7 @@ class Journal:
 
     def add(self, rows: Rows, actions: Any) -> None:
         """A round of all seeds [seeds, W, ...] and the actions that were chosen for it."""
+        self._check()
         self._rounds.append((rows, actions))
         self._bytes += rows.observation.nbytes * (1 if rows.closing is None else 2)
         if self._bytes >= FILE_BYTES:
@@ -113,20 +116,26 @@ class Journal:
         self._promised.append({entry.name for entry in self._entries})
 
     def _hand_over(self) -> None:
-        self._check()
         self._files.put(self._rounds)
         self._rounds, self._bytes = [], 0
 
     def _check(self) -> None:
-        if self._failure is not None:
-            raise TrainingError(f"The replay ring cannot be kept in {self.folder}: {self._failure.strerror}.")
+        failure = self._failure
+        if failure is None:
+            return
+        if isinstance(failure, OSError) and failure.strerror:
+            why = failure.strerror
+        else:  # such as no memory, or what the device has to say about the actions: its first line, if it has any
+            why = ": ".join([type(failure).__name__, *str(failure).splitlines()[:1]])
+        raise TrainingError(f"The replay ring cannot be kept in {self.folder}: {why.rstrip('.')}.") from failure
 
     def _write_files(self) -> None:
+        """After a failure, of whatever kind, rounds are still taken, and lost: nobody waits for this thread in vain."""
         while (rounds := self._files.get()) is not None:
             try:
                 if self._failure is None:
                     self._entries.append(self._write(rounds))
-            except OSError as error:
+            except BaseException as error:
                 self._failure = error
             finally:
                 self._files.task_done()
@@ -148,7 +157,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self.folder / name)
-        except OSError:
+        except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         begins, self._begins = self._begins, False
