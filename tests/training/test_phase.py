@@ -68,6 +68,16 @@ def test_a_phase_comes_back_from_a_checkpoint_with_what_was_in_vain() -> None:
     assert Phase.from_json(config, json.loads(json.dumps(phase.next().to_json()))).to_json() == phase.next().to_json()
 
 
+def test_what_an_episode_does_not_say_is_no_nan_in_a_checkpoint() -> None:
+    """Most environments do not say whether an episode was a success. JSON has no NaN."""
+    phase = Phase(config_of(), 0)
+    phase.add(found([[1]], [[1]]), [{"seed": 0, "step": 30, "return": 2.0, "length": 30}], 40)
+    text = json.dumps(phase.to_json(), allow_nan=False)
+    again = Phase.from_json(phase.config, json.loads(text))
+    (before,), (after,) = (one.metric_rows(None, 0.1, 0.0) for one in (phase, again))
+    assert before == after and (after["train_return"], after["train_success"]) == (2.0, None)
+
+
 def test_a_checkpoint_of_before_rounds_in_vain_were_counted_can_be_read() -> None:
     """It has one number of blocks for all seeds: here 2, over which the losses 1 + 2 and 3 + 4 were summed up."""
     config = config_of(seeds=2)

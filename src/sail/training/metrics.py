@@ -53,8 +53,8 @@ class Phase:
             "blocks_learned": self._blocks_learned.tolist(),
             "in_vain": self._in_vain.tolist(),
             "episodes": self._episodes.tolist(),
-            "sums": {name: sums.tolist() for name, sums in self._sums.items()},
-            "episode_sums": {name: sums.tolist() for name, sums in self._episode_sums.items()},
+            "sums": {name: _without_nan(sums) for name, sums in self._sums.items()},
+            "episode_sums": {name: _without_nan(sums) for name, sums in self._episode_sums.items()},
         }
 
     @property
@@ -93,10 +93,8 @@ class Phase:
     def metric_rows(self, scores: list[Scores] | None, epsilon: float, seconds: float) -> list[dict[str, Any]]:
         """A line for each seed. `seconds` is the run's training time so far; no scores mean there was no evaluation."""
         rows = []
-        due, in_round = (
-            updates_at(self.config, self.step),
-            self.config.block_steps // self.config.learning.update_period,
-        )
+        due = updates_at(self.config, self.step)
+        in_round = self.config.block_steps // self.config.learning.update_period
         for i in range(self.config.seeds):
             row: dict[str, Any] = {
                 "step": self.step,
@@ -143,6 +141,11 @@ def updates_at(config: Config, step: int) -> int:
 def _learned(diagnostics: Diagnostics) -> Any:
     """[seeds, blocks]: where updates were made. Then a share is a number, however bad the networks are."""
     return ~np.isnan(diagnostics.known_share)
+
+
+def _without_nan(sums: Any) -> list[float | None]:
+    """JSON has no NaN; numpy reads None as one."""
+    return [None if math.isnan(one) else one for one in sums.tolist()]
 
 
 def _mean(total: Any, count: Any) -> float | None:
