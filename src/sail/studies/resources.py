@@ -13,6 +13,7 @@ from sail.studies.marked import Marked, Where
 _BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 _SECONDS = {"": 1, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86_400}
+_MOST_BYTES, _MOST_SECONDS = 10**18, 10_000 * 86_400
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,11 @@ def read_resource(name: str, value: Any) -> Any:
                 raise BadInputError(f"{name} must be a share of one GPU or a whole number of them, not {value}.")
             return float(share)
         case "memory":
-            return int(_with_unit(name, value, _BYTES, "such as 2GB"))
+            return int(_with_unit(name, value, _BYTES, "such as 2GB", _MOST_BYTES, "from 1B to 1,000,000TB"))
         case _:
-            return None if value in (None, "none") else float(_with_unit(name, value, _SECONDS, "such as 90min or 2h"))
+            if value in (None, "none"):
+                return None
+            return _with_unit(name, value, _SECONDS, "such as 90min or 2h", _MOST_SECONDS, "from 1s to 10,000d")
 
 
 def _number(name: str, value: Any, least: int, most: int, whole: bool = False) -> Any:
@@ -81,11 +84,15 @@ def _number(name: str, value: Any, least: int, most: int, whole: bool = False) -
     return int(number) if whole else number
 
 
-def _with_unit(name: str, value: Any, units: dict[str, int], example: str) -> float:
+def _with_unit(name: str, value: Any, units: dict[str, int], example: str, most: int, span: str) -> float:
+    """How many of the smallest unit. A number alone counts those, so what was read is read the same once written."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", str(value).strip().lower())
-    if isinstance(value, bool) or not match or match[2] not in units or not 0 < float(match[1]) < 1e15:
+    if isinstance(value, bool) or not match or match[2] not in units:
         raise BadInputError(f"{name} must be {example}, not {value!r}.")
-    return float(match[1]) * units[match[2]]
+    number = float(match[1]) * units[match[2]]
+    if not 1 <= number <= most:
+        raise BadInputError(f"{name} must be {span}, not {value!r}.")
+    return number
 
 
 def bytes_text(number: float) -> str:
