@@ -1,10 +1,33 @@
-"""Files that are there as a whole or not at all."""
+"""Files and folders that are there as a whole or not at all, and whose fault it is where they cannot be."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from contextlib import suppress
 from pathlib import Path
+
+from sail.errors import BadInputError, SailError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says when there is no room: on the disk, or for this user."""
+
+
+def disk_error(sentence: str, error: OSError) -> SailError:
+    """The error for what cannot be had from a disk: the machine's fault if it is full, else of whoever named it."""
+    return SailError(sentence) if error.errno in FULL else BadInputError(sentence)
+
+
+def check_can_be_made(path: str | os.PathLike[str]) -> Path:
+    """The path, if a file can be written there: asked before the work that is to be written."""
+    path = Path(path)
+    try:
+        if not path.is_dir() and path.absolute().parent.is_dir():
+            return path
+    except OSError:  # no name for a file
+        pass
+    raise BadInputError(f"{path} cannot be written: name a file in a folder that exists.")
 
 
 def write_whole(path: Path, content: str | bytes, durable: bool = False) -> None:
@@ -27,3 +50,35 @@ def write_whole(path: Path, content: str | bytes, durable: bool = False) -> None
         if isinstance(error, OSError):
             error.filename = error.filename or str(path)  # a full disk does not say where
         raise
+
+
+class NewFolder:
+    """A folder that was not there, or empty; `undo`, or a block that fails, leaves things as they were before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._made = [one for one in (path, *path.parents) if not one.exists()]
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except BaseException:
+            self.undo()
+            raise
+
+    def __enter__(self) -> NewFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.undo()
+
+    def undo(self) -> None:
+        """Takes away what is in it, itself, and the folders above it that were made for it and hold nothing else."""
+        with suppress(OSError):
+            for inside in self.path.iterdir():
+                if inside.is_dir() and not inside.is_symlink():
+                    shutil.rmtree(inside, ignore_errors=True)
+                else:
+                    inside.unlink(missing_ok=True)
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sail.arguments import count, counts
 from sail.errors import BadInputError, unknown_name
@@ -17,6 +18,9 @@ from sail.studies.definition import Definition, read_definition
 from sail.studies.folder import StudyFolder, extend, open_or_create, up_to_date
 from sail.studies.marked import Marked, dump
 from sail.studies.resources import Resources, read_resource
+
+if TYPE_CHECKING:
+    from sail.studies.driver import Executor
 
 EXECUTORS = ("local", "ray")
 
@@ -161,23 +165,18 @@ def _run(options: argparse.Namespace) -> int:
         for name in ("cores", "memory", "gpus", "time_limit", "retries")
         if (value := getattr(options, name)) is not None
     }
-    study, name, marked = _study_to_run(options)
+    begun, name, marked = _study_to_run(options)
     from sail.studies.console import StudyReporter, print_status
-    from sail.studies.driver import Executor, run_study
+    from sail.studies.driver import run_study
     from sail.studies.status import study_status
 
-    with study.driving():
-        study = study if marked is None else up_to_date(study, marked, name)
-        resources = Resources(**{**study.definition()[0].resources.to_tree(), **changes})
-        runner: Executor
-        if executor == "ray":
-            from sail.studies.on_ray import RayExecutor
-
-            runner = RayExecutor(study, resources, options.address)
-        else:
-            from sail.studies.local import LocalExecutor
-
-            runner = LocalExecutor(study, resources, options.workers)
+    with begun.driving():
+        with ExitStack() as if_refused:
+            if_refused.callback(begun.discard)
+            study = begun if marked is None else up_to_date(begun, marked, name)
+            resources = Resources(**{**study.definition()[0].resources.to_tree(), **changes})
+            runner = _executor(executor, study, resources, options)
+            if_refused.pop_all()
         with StudyReporter(study, options.quiet) as reporter:
             reporter.note(f"{study.name}: {len(study.cells)} cells into {study.path}, {runner.workers} at a time.")
             failed = run_study(study, runner, resources, reporter)
@@ -187,6 +186,16 @@ def _run(options: argparse.Namespace) -> int:
     else:
         print_status(status)
     return 1 if failed else 0
+
+
+def _executor(kind: str, study: StudyFolder, resources: Resources, options: argparse.Namespace) -> Executor:
+    if kind == "ray":
+        from sail.studies.on_ray import RayExecutor
+
+        return RayExecutor(study, resources, options.address)
+    from sail.studies.local import LocalExecutor
+
+    return LocalExecutor(study, resources, options.workers)
 
 
 def _study_to_run(options: argparse.Namespace) -> tuple[StudyFolder, str, Marked | None]:

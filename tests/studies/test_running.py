@@ -284,6 +284,7 @@ BAD = [
     (["run", "kdt/smoke", "--memory", "lots"], "memory must be such as 2GB, not 'lots'."),
     (["run", "kdt/smoke", "--out", "x" * 300], "cannot be written"),
     (["run", "kdt/smoke", "--memory", "1000TB", "--out", "{tmp}/a"], "needs 1000 TB of memory"),
+    (["run", "kdt/smoke", "--memory", "1000TB"], "needs 1000 TB of memory"),
     (["run", "kdt/smoke", "--address", "nowhere", "--out", "{tmp}/b"], "A Ray address is auto, HOST:PORT"),
     (["run", "kdt/smoke", "--address", "127.0.0.1:1", "--out", "{tmp}/c"], "no Ray cluster to be reached"),
     (["status", "no/such"], "is no study folder"),
@@ -303,6 +304,7 @@ def test_bad_input_is_answered_in_one_sentence(
     assert main(["study", *(argument.replace("{tmp}", str(tmp_path)) for argument in arguments)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and phrase in err and err.startswith("sail: ") and err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [], "nothing may be left behind"
 
 
 def test_the_library_is_listed_and_shown(capsys: Any) -> None:

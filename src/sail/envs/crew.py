@@ -32,6 +32,7 @@ from sail.envs.atari_settings import AtariSettings
 from sail.envs.host import Rows, Rows1D, checked_actions
 from sail.envs.worker import ANSWERS, DONE, ORDER, RESET, STEP, Table, bytes_of_tables, tables
 from sail.errors import BadInputError, TrainingError
+from sail.files import disk_error
 from sail.machine import cores_to_share
 
 PATIENCE_SECONDS = 2.0
@@ -70,9 +71,8 @@ class Crew:
                     self._start(told, memory.fileno())
         except OSError as error:
             self.close()
-            raise BadInputError(
-                f"env.processes {settings.processes} cannot be had here, with {num_pools} pools: {error.strerror}."
-            ) from error
+            sentence = f"env.processes {settings.processes} cannot be had here, with {num_pools} pools"
+            raise disk_error(f"{sentence}: {error.strerror}.", error) from error
         except BaseException:
             self.close()
             raise

@@ -18,7 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sail.errors import BadInputError
+from sail.errors import BadInputError, SailError
+from sail.files import NewFolder, disk_error, write_whole
 from sail.studies.cells import Cell, expand
 from sail.studies.definition import Definition, read_definition
 from sail.studies.marked import Marked, dump
@@ -32,6 +33,7 @@ class StudyFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
+        self._new: NewFolder | None = None
         file = self.path / "study.json"
         if not file.is_file():
             raise BadInputError(f"{path} is no study folder: it has no study.json.")
@@ -50,15 +52,25 @@ class StudyFolder:
     @classmethod
     def create(cls, path: str | os.PathLike[str], definition: Definition, cells: list[Cell]) -> StudyFolder:
         """A new study folder."""
-        path = Path(path)
+        path = Path(path).absolute()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise BadInputError(f"{path} exists and is no study folder: name another with --out.")
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            _write(path, definition, cells)
+            with NewFolder(path) as new:
+                _write(path, definition, cells)
+                study = cls(path)
         except OSError as error:
-            raise BadInputError(f"The study folder {path} cannot be written: {error.strerror}.") from None
-        return cls(path)
+            raise _unwritable(path, error) from None
+        study._new = new
+        return study
+
+    def discard(self) -> None:
+        """Leaves nothing of a folder that `create` has just made; nothing happens to one that was there before.
+
+        The caller is its driver, and has started no cell.
+        """
+        if self._new is not None:
+            self._new.undo()
 
     def rewrite(self, definition: Definition, cells: list[Cell]) -> StudyFolder:
         """The same folder with another definition; the caller has made sure that its cells stay true."""
@@ -142,7 +154,11 @@ def _write(path: Path, definition: Definition, cells: list[Cell]) -> None:
     whole = {"schema": SCHEMA, "name": definition.name, "definition": tree, "cells": [cell.to_tree() for cell in cells]}
     write_json(path / "study.json", whole, durable=True)
     text = f"# {definition.name}: what 'sail study run' was given. A copy: changes here change nothing.\n"
-    (path / "study.yaml").write_text(text + dump(tree))
+    write_whole(path / "study.yaml", text + dump(tree))
+
+
+def _unwritable(path: Path, error: OSError) -> SailError:
+    return disk_error(f"The study folder {path} cannot be written: {error.strerror}.", error)
 
 
 def open_or_create(path: Path, marked: Marked, name: str) -> StudyFolder:
@@ -150,7 +166,7 @@ def open_or_create(path: Path, marked: Marked, name: str) -> StudyFolder:
     try:
         exists = (path / "study.json").is_file()
     except OSError as error:
-        raise BadInputError(f"The study folder {path} cannot be written: {error.strerror}.") from None
+        raise _unwritable(path, error) from None
     if exists:
         return StudyFolder(path)
     definition = read_definition(marked, name)

@@ -5,7 +5,6 @@ Both executors use it, so a cell is the same on a laptop and on a cluster.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from sail.files import FULL
 from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
 from sail.studies.records import HEARTBEAT_SECONDS
@@ -25,7 +25,7 @@ from sail.studies.resources import Resources, bytes_text, time_text
 from sail.studies.worker import GRACE_SECONDS
 
 MEMORY_SECONDS = 1.0
-DISK_IS_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+DISK_IS_FULL = tuple(map(os.strerror, FULL))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import fcntl
 import json
 import math
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -21,8 +20,8 @@ from typing import IO, Any
 import yaml
 
 from sail.config import Config, config_from_tree, config_to_tree
-from sail.errors import BadInputError
-from sail.files import write_whole
+from sail.errors import BadInputError, SailError
+from sail.files import NewFolder, disk_error, write_whole
 from sail.jsonl import read_lines
 
 LOGS = ("metrics.jsonl", "episodes.jsonl")
@@ -54,13 +53,12 @@ class RunFolder:
         text = f"# sail train: {config.agent_name} on {config.env.name}\n" + yaml.safe_dump(tree, sort_keys=False)
         making = path.with_name(f".{path.name}.making-{os.getpid()}")
         try:
-            making.mkdir(parents=True)
-            (making / "config.yaml").write_text(text)
-            for log in LOGS:
-                (making / log).touch()
-            os.rename(making, path)  # there, as a whole or not at all
+            with NewFolder(making):
+                (making / "config.yaml").write_text(text)
+                for log in LOGS:
+                    (making / log).touch()
+                os.rename(making, path)  # there, as a whole or not at all
         except OSError as error:
-            shutil.rmtree(making, ignore_errors=True)
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
                 raise _taken(path) from None
             raise _unwritable(path, error) from None
@@ -150,8 +148,8 @@ def _taken(path: Path) -> TakenError:
     return TakenError(f"The output folder {path} exists already: name another, {what}.")
 
 
-def _unwritable(path: Path, error: OSError) -> BadInputError:
-    return BadInputError(f"The output folder {path} cannot be written: {error.strerror}.")
+def _unwritable(path: Path, error: OSError) -> SailError:
+    return disk_error(f"The output folder {path} cannot be written: {error.strerror}.", error)
 
 
 def _read_config(path: Path) -> Config:
