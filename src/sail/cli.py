@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any, NoReturn
 
-from sail import __version__, commands, report_command, study_command
+from sail import __version__, commands, draw_command, report_command, study_command
 from sail.arguments import count, port, probability
 from sail.errors import BadInputError, SailError, unknown_name
 from sail.machine import check_cores
@@ -129,7 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     play.add_argument("--seed", type=int, help="which seed of the run (default: its first)")
     play.add_argument("--epsilon", type=probability, help="exploration (default: the run's setting)")
     play.add_argument("--max-steps", type=count, help="stop recording after so many steps (default: none)")
-    draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", commands.draw)
+    draw = command("draw", "Draw a run's learning curve and greedy route, or an environment's map.", draw_command.draw)
     draw.add_argument("--out", help="image to write (PNG, SVG or PDF)")
     study_command.add_parser(subparsers, _Parser, EPILOG)
     report = command("report", "Make a page, tables and figures of run folders or studies.", report_command.report)

@@ -134,14 +134,15 @@ def resume(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
 
 def _close(run: Any, as_json: bool) -> int:
     from sail.console import print_summary
+    from sail.draw_command import Subject, save_picture
 
     summary = run.summary()
-    pictures = [path for path in [_picture(run.path, run.path / "summary.png")] if path is not None]
+    picture = save_picture(Subject(run.path), run.path / "summary.png")
     if as_json:
         print(json.dumps(summary))
     else:
-        print_summary(summary, pictures)
-        if not pictures:
+        print_summary(summary, [picture] if picture else [])
+        if picture is None:
             print("  look   pip install 'sail-rl[report]' for a picture")
     return 0
 
@@ -168,50 +169,3 @@ def evaluate(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     success = "" if result["success_rate"] is None else f"{result['success_rate']:.0%} success in "
     print(f"  played  {success}{result['episodes']} episodes, {result['seeds']} seed(s)")
     return 0
-
-
-def draw(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
-    """Draws a run or an environment."""
-    from sail.analysis.drawing import grid_text
-    from sail.envs import SETTINGS
-    from sail.envs.maps import env_map
-
-    name = options.run_or_env
-    if name in SETTINGS and not Path(name).is_dir():
-        grid, cells, run = env_map(SETTINGS[name](name=name)), [], None
-        if grid is None:
-            raise BadInputError(f"There is no map of '{name}' to draw.")
-    else:
-        from sail.training.run_folder import RunFolder
-
-        run = RunFolder(name).path
-        route_file = run / "route.json"
-        route = json.loads(route_file.read_text()) if route_file.is_file() else {"grid": [], "cells": []}
-        grid, cells = route["grid"], route["cells"]
-    picture = None
-    if options.out:
-        picture = _picture(run, Path(options.out), grid)
-        if picture is None:
-            raise BadInputError("Pictures need matplotlib: pip install 'sail-rl[report]'.")
-    if options.json:
-        print(json.dumps({"grid": grid, "cells": cells, "picture": str(picture) if picture else None}))
-        return 0
-    if not grid and not picture:
-        raise BadInputError(f"There is no map of '{name}' to draw; --out FILE draws its learning curve.")
-    if grid:
-        print(grid_text(grid, cells))
-    if picture:
-        print(f"Wrote {picture}.")
-    return 0
-
-
-def _picture(run: Path | None, to: Path, grid: list[str] | None = None) -> Path | None:
-    """The picture of a run, or of a grid alone; None where matplotlib is not installed."""
-    try:
-        from sail.analysis import pictures
-    except ImportError:
-        return None
-    try:
-        return pictures.save_summary(run, to) if run is not None else pictures.save_grid(grid or [], to)
-    except ValueError as error:  # an image format that matplotlib does not know
-        raise BadInputError(f"{to} cannot be written: {error}") from None

@@ -27,15 +27,25 @@ def unknown_name(
     kind: str, name: str, valid: Iterable[str], section: str = "", shown: Iterable[str] | None = None
 ) -> BadInputError:
     """The error for a name that does not exist, with the nearest one that does, or with all of them (`shown`)."""
-    by_lower = {one.lower(): one for one in sorted(valid)}
-    valid = list(by_lower.values())
-    nearest = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    valid = list(_by_lower(valid).values())
+    near = nearest(name, valid)
     hint = (
-        f"did you mean '{section}{by_lower[nearest[0]]}'?"
-        if nearest
+        f"did you mean '{section}{near}'?"
+        if near is not None
         else f"choose one of {', '.join(section + name for name in shown or valid)}."
     )
     return BadInputError(f"There is no {kind} '{section}{name}': {hint}")
+
+
+def nearest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name that was most likely meant; None where there is nothing like it."""
+    by_lower = _by_lower(valid)
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[found[0]] if found else None
+
+
+def _by_lower(names: Iterable[str]) -> dict[str, str]:
+    return {one.lower(): one for one in sorted(names)}
 
 
 def invalid_settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,3 +18,22 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
             if not line.endswith("\n"):
                 return
             yield json.loads(line)
+
+
+def read_rows(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The lines of a log that are objects, and how many others there were; half a last line does not count."""
+    rows: list[dict[str, Any]] = []
+    bad = 0
+    if not os.path.isfile(path):
+        return rows, bad
+    lines = path.read_bytes().split(b"\n")
+    for line in lines[:-1]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        else:
+            bad += 1
+    return rows, bad

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sail.errors import BadInputError, unknown_name
+from sail.files import check_can_be_made
 
 FORMATS = ("html", "md", "csv", "png", "svg")
 
@@ -18,8 +19,7 @@ def report(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
 
     out = Path(options.out)
     formats = _formats(options.format, out)
-    if out.is_dir() or not out.absolute().parent.is_dir():
-        raise BadInputError(f"{out} cannot be written: name a file in a folder that exists.")
+    check_can_be_made(out)
     for path in options.paths:
         if not Path(path).is_dir():
             raise BadInputError(f"{path} is no folder: name run folders, study folders, or folders of them.")

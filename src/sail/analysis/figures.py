@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from sail.analysis.figure_file import save_figure
 from sail.analysis.report import Report
 
 matplotlib.use("Agg", force=False)
@@ -48,8 +49,8 @@ def draw_figures(report: Report, folder: Path, formats: Sequence[str], name_of: 
             if figure is not None:
                 for ending in formats:
                     to = folder / f"{name_of(part['id'])}.{ending}"
-                    figure.savefig(to, dpi=150, metadata={"Date": None} if ending == "svg" else None)
-                    written.append(to)
+                    dateless = {"Date": None} if ending == "svg" else None
+                    written.append(save_figure(figure, to, dpi=150, metadata=dateless))
     return written
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,9 @@ import yaml
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from sail.analysis.runs import agent_name
-from sail.jsonl import read_lines
+from sail.analysis.figure_file import save_figure
+from sail.analysis.route_file import read_route
+from sail.analysis.runs import LeftOut, SeedCurve, agent_name, read_curves
 
 matplotlib.use("Agg", force=False)
 
@@ -23,27 +23,27 @@ THINGS = {"S": ("start", "#5c7a99"), "K": ("key", "#e0a100"), "D": ("door", "#8d
 THINGS["a"] = ("apple", "#b23a48")
 
 
-def save_summary(run: Path, to: Path | None = None) -> Path:
+def save_summary(run: Path, to: Path | None = None, left_out: list[LeftOut] | None = None) -> Path:
     """Writes summary.png into a run folder (or `to`)."""
-    to = to or run / "summary.png"
-    summary_figure(run).savefig(to, dpi=130)
-    return to
+    return save_figure(summary_figure(run, left_out), to or run / "summary.png", dpi=130)
 
 
-def summary_figure(run: Path) -> Figure:
-    """A run's learning curve, and the route it has learned where the environment has a map."""
-    rows = list(read_lines(run / "metrics.jsonl"))
-    route_file = run / "route.json"
-    route = json.loads(route_file.read_text()) if route_file.is_file() else None
+def summary_figure(run: Path, left_out: list[LeftOut] | None = None) -> Figure:
+    """A run's learning curve, and the route it has learned where the environment has a map.
+
+    What cannot be read is not drawn, and added to `left_out`.
+    """
+    left_out = [] if left_out is None else left_out
+    curves, route = read_curves(run, left_out), read_route(run, left_out)
     config = yaml.safe_load((run / "config.yaml").read_text())
     figure = Figure(figsize=(11, 4.6) if route else (6.5, 4.6), layout="constrained")
     axes = figure.subplots(1, 2, width_ratios=[1.35, 1]) if route else [figure.subplots()]
     figure.suptitle(f"{agent_name(config).upper()} on {config['env']['name']}", color=INK, fontweight="bold")
-    draw_curve(axes[0], rows)
+    draw_curve(axes[0], curves)
     if route:
-        draw_grid(axes[1], route["grid"], route["cells"])
-        reached = "takes the treasure" if route["success"] else "does not get there"
-        axes[1].set_title(f"greedy policy of seed {route['seed']}: {reached}, {route['steps']} steps", fontsize=10)
+        draw_grid(axes[1], route.grid, route.cells)
+        reached = "takes the treasure" if route.success else "does not get there"
+        axes[1].set_title(f"greedy policy of seed {route.seed}: {reached}, {route.steps} steps", fontsize=10)
     return figure
 
 
@@ -51,17 +51,16 @@ def save_grid(grid: Sequence[str], to: Path) -> Path:
     """Writes a picture of a map without a route."""
     figure = Figure(figsize=(4.6, 4.6), layout="constrained")
     draw_grid(figure.subplots(), grid)
-    figure.savefig(to, dpi=130)
-    return to
+    return save_figure(figure, to, dpi=130)
 
 
-def draw_curve(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
+def draw_curve(axes: Any, curves: Sequence[SeedCurve]) -> None:
     """Return against steps, while training and in evaluation: the mean over seeds, and the range of the seeds."""
     for key, label, colour in (
         ("train_return", "training (exploring)", "#7a8b99"),
         ("eval_return", "evaluation (greedy)", ROUTE),
     ):
-        steps, table = _by_step(rows, key)
+        steps, table = _by_step(curves, key)
         known = ~np.isnan(table).all(axis=1)
         if not known.any():
             continue
@@ -70,7 +69,7 @@ def draw_curve(axes: Any, rows: Sequence[dict[str, Any]]) -> None:
         if table.shape[1] > 1:
             low, high = np.nanquantile(table[known], [0.1, 0.9], axis=1)
             axes.fill_between(steps[known], low, high, color=colour, alpha=0.15, lw=0)
-    seeds = len({row["seed"] for row in rows})
+    seeds = len(curves)
     axes.set_title("return of an episode" + (f", mean and 10-90 % of {seeds} seeds" if seeds > 1 else ""), fontsize=10)
     axes.set_xlabel("agent steps")
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1000:g}k" if x else "0")
@@ -104,11 +103,10 @@ def draw_grid(axes: Any, grid: Sequence[str], cells: Sequence[Sequence[int]] = (
     axes.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[], aspect="equal")
 
 
-def _by_step(rows: Sequence[dict[str, Any]], key: str) -> tuple[Any, Any]:
+def _by_step(curves: Sequence[SeedCurve], key: str) -> tuple[Any, Any]:
     """Steps [n], and values [n, seeds] with NaN where there is none."""
-    steps, seeds = sorted({row["step"] for row in rows}), sorted({row["seed"] for row in rows})
-    table = np.full((len(steps), len(seeds)), np.nan)
-    for row in rows:
-        if row.get(key) is not None:
-            table[steps.index(row["step"]), seeds.index(row["seed"])] = row[key]
-    return np.array(steps), table
+    steps = np.unique(np.concatenate([np.zeros(0, int), *(curve.steps for curve in curves)]))
+    table = np.full((len(steps), len(curves)), np.nan)
+    for i, curve in enumerate(curves):
+        table[np.searchsorted(steps, curve.steps), i] = curve.column(key)
+    return steps, table

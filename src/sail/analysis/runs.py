@@ -6,7 +6,6 @@ that; what cannot be used is left out and said.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Iterator
@@ -16,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
+
+from sail.jsonl import read_rows
 
 FRAMES_A_STEP = {"atari": 4}
 SKIPPED = {"checkpoints", "replay", "video", "state"}
@@ -162,15 +163,9 @@ def _read_run(folder: Path, study: Path | None, left_out: list[LeftOut]) -> Run 
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         return LeftOut(str(folder), "its config.yaml does not say which agent trained where")
     try:
-        rows, bad = read_rows(folder / "metrics.jsonl")
+        seeds = read_curves(folder, left_out)
     except OSError as error:
         return LeftOut(str(folder), f"its metrics.jsonl cannot be read: {error.strerror}")
-    seeds = tuple(_curves(rows))
-    odd = sum(_is_odd(value) for row in rows for value in row.values())
-    if bad:
-        left_out.append(LeftOut(str(folder / "metrics.jsonl"), f"{bad} broken line(s)"))
-    if odd:
-        left_out.append(LeftOut(str(folder / "metrics.jsonl"), f"{odd} value(s) that are no usable numbers"))
     if not seeds:
         return LeftOut(str(folder), "it has no metrics yet")
     provenance = tree.get("provenance")
@@ -200,37 +195,34 @@ def _text(value: Any) -> str:
     return value
 
 
-def read_rows(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The lines of a log that are objects, and how many others there were; half a last line does not count."""
-    rows: list[dict[str, Any]] = []
-    bad = 0
-    if not os.path.isfile(path):
-        return rows, bad
-    lines = path.read_bytes().split(b"\n")
-    for line in lines[:-1]:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            rows.append(row)
-        else:
-            bad += 1
-    return rows, bad
+def read_curves(folder: Path, left_out: list[LeftOut]) -> tuple[SeedCurve, ...]:
+    """The curve of every seed in a run folder; what cannot be used of its metrics is added to `left_out`."""
+    path = folder / "metrics.jsonl"
+    rows, bad = read_rows(path)
+    bad += sum(not _says_when(row) for row in rows)
+    odd = sum(_is_odd(value) for row in rows for value in row.values())
+    if bad:
+        left_out.append(LeftOut(str(path), f"{bad} broken line(s)"))
+    if odd:
+        left_out.append(LeftOut(str(path), f"{odd} value(s) that are no usable numbers"))
+    return tuple(_curves(rows))
 
 
 def _curves(rows: list[dict[str, Any]]) -> Iterator[SeedCurve]:
     """A curve for each seed; of several lines for one step the last counts, as after a resumption."""
     by_seed: dict[int, dict[int, dict[str, Any]]] = {}
     for row in rows:
-        seed, step = row.get("seed"), row.get("step")
-        if _is_count(seed) and _is_count(step):
-            by_seed.setdefault(int(seed), {})[int(step)] = row  # type: ignore[arg-type]
+        if _says_when(row):
+            by_seed.setdefault(int(row["seed"]), {})[int(row["step"])] = row
     for seed, by_step in sorted(by_seed.items()):
         steps = sorted(by_step)
         names = dict.fromkeys(name for row in by_step.values() for name in row if name not in ("seed", "step"))
         columns = {name: np.array([_number(by_step[step].get(name)) for step in steps]) for name in names}
         yield SeedCurve(seed, np.array(steps), columns)
+
+
+def _says_when(row: dict[str, Any]) -> bool:
+    return _is_count(row.get("seed")) and _is_count(row.get("step"))
 
 
 def _is_count(value: Any) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sail.envs.atari_settings import FRAME_SKIP
-from sail.jsonl import read_lines
+from sail.jsonl import read_rows
 from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
 from sail.studies.records import STALE_SECONDS, age
@@ -66,8 +66,8 @@ def cell_status(study: StudyFolder, cell: Cell) -> dict[str, Any]:
         rate = progress.get("steps_per_second") if age(file) < STALE_SECONDS else None  # it may hang
         row |= {"step": progress.get("step", row["step"]), "steps": progress.get("steps")}
         row["steps_per_second"] = round(rate * cell.seeds) if rate else None
-    with suppress(ValueError, OSError):
-        last = [line for line in read_lines(run / "metrics.jsonl")][-cell.seeds :]
+    with suppress(TypeError, OSError):
+        last = read_rows(run / "metrics.jsonl")[0][-cell.seeds :]
         returns = [v for one in last if (v := one.get("eval_return", one.get("train_return"))) is not None]
         row["mean_return"] = sum(returns) / len(returns) if returns else None
     return row

@@ -40,7 +40,7 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        if not (self.path / "config.yaml").is_file():
+        if not os.path.isfile(self.path / "config.yaml"):
             raise BadInputError(f"{self.path} is no run folder: it has no config.yaml.")
         self.config = _read_config(self.path / "config.yaml")
         self._lock: IO[str] | None = None
