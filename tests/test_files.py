@@ -80,6 +80,13 @@ def test_a_new_folder_goes_with_what_was_made_for_it_and_nothing_else(tmp_path: 
     assert (tmp_path / "kept").read_text() == "kept"
 
 
+def test_what_was_there_before_stays(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    with pytest.raises(KeyError), NewFolder(tmp_path):
+        raise KeyError
+    assert (tmp_path / "old").read_text() == "old"
+
+
 def test_a_folder_above_a_new_one_stays_if_others_use_it(tmp_path: Path) -> None:
     with pytest.raises(KeyError), NewFolder(tmp_path / "a" / "b"):
         (tmp_path / "a" / "theirs").mkdir()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,10 +103,7 @@ def play(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
         folder.mkdir(exist_ok=True)
         options.video = str(check_video(folder / f"seed{player.seed}-step{player.step}.mp4"))
     recording = record(player, options.epsilon, options.max_steps)
-    with warnings.catch_warnings():
-        # ffmpeg is started without anything that jax's threads could hold on to.
-        warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)
-        written = save_video(recording, options.video)
+    written = save_video(recording, options.video)
     if options.json:
         score = float(sum(recording.rewards))
         print(json.dumps({"video": str(written), "steps": len(recording.rewards), "score": score}))

@@ -53,10 +53,14 @@ def write_whole(path: Path, content: str | bytes, durable: bool = False) -> None
 
 
 class NewFolder:
-    """A folder that was not there, or empty; `undo`, or a block that fails, leaves things as they were before."""
+    """A folder that is made if need be; `undo`, or a block that fails, leaves things as they were before.
+
+    What was put into a folder that was not empty stays there, since it may stand for what was there before.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._was_empty = not path.exists() or (path.is_dir() and not any(path.iterdir()))
         self._made = [one for one in (path, *path.parents) if not one.exists()]
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -73,12 +77,16 @@ class NewFolder:
 
     def undo(self) -> None:
         """Takes away what is in it, itself, and the folders above it that were made for it and hold nothing else."""
+        if self._was_empty:
+            self._clear()
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()
+
+    def _clear(self) -> None:
         with suppress(OSError):
             for inside in self.path.iterdir():
                 if inside.is_dir() and not inside.is_symlink():
                     shutil.rmtree(inside, ignore_errors=True)
                 else:
                     inside.unlink(missing_ok=True)
-        for folder in self._made:
-            with suppress(OSError):
-                folder.rmdir()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -198,6 +200,20 @@ def test_every_format_from_the_command(three_games: Path, tmp_path: Path, capsys
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert main(["report", str(three_games), "--out", str(out)]) == 0
     assert "8 runs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["html", "csv", "md", "png", "svg"])
+def test_a_full_disk_leaves_no_report(
+    kind: str, three_games: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "made").mkdir()
+    monkeypatch.setattr(os, "replace", full)
+    assert main(["report", str(three_games), "--out", str(tmp_path / "made" / "x.html"), "--format", kind]) == 1
+    assert capsys.readouterr().err.startswith(f"sail: {os.strerror(errno.ENOSPC)}: ")
+    assert list((tmp_path / "made").iterdir()) == []
 
 
 BAD = [

@@ -171,6 +171,30 @@ def test_ffmpeg_that_stops_short_is_an_error(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
+    ("says", "reason"),
+    [
+        ("one\n[out#0] Error: No space left on device\nConversion failed!", "No space left on device"),
+        ("one\ntwo: it broke.\n\n", "two: it broke"),
+        ("", "ffmpeg ended without a reason"),
+    ],
+)
+@pytest.mark.parametrize("takes", [False, True], ids=["takes nothing", "takes all"])
+def test_an_ffmpeg_that_fails_says_why_in_our_sentence_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any, says: str, reason: str, takes: bool
+) -> None:
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    fake = tmp_path / "ffmpeg"
+    fake.write_text(f"#!/bin/sh\n{'cat > /dev/null' if takes else ''}\nprintf '%s' '{says}' >&2\nexit 1\n")
+    fake.chmod(0o700)
+    monkeypatch.setattr(ffmpeg, "get_ffmpeg_exe", lambda: str(fake))
+    with pytest.raises(SailError) as error:
+        save_video(recording(), tmp_path / "episode.mp4")
+    assert str(error.value) == f"The video '{tmp_path / 'episode.mp4'}' could not be written: {reason}."
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == [fake]
+
+
+@pytest.mark.parametrize(
     ("height", "width", "scale"),
     [(210, 160, 3), (84, 84, 6), (7, 5, 96), (400, 600, 1), (333, 401, 1), (100, 20, 7), (41, 13, 17), (900, 700, 1)],
 )
@@ -312,4 +336,10 @@ def test_nothing_else_is_imported() -> None:
     )
     source = str(Path(video.__file__).parents[1])
     found = subprocess.run([sys.executable, "-c", code, source], capture_output=True, text=True, check=True).stdout
-    assert found.split() == ["sail", "sail.analysis", "sail.analysis.film", "sail.analysis.video", "sail.errors"]
+    own = [
+        "sail.analysis",
+        *(f"sail.analysis.{name}" for name in ("film", "mp4", "video")),
+        "sail.errors",
+        "sail.files",
+    ]
+    assert found.split() == ["sail", *own]

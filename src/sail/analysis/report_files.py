@@ -13,7 +13,7 @@ from typing import Any
 from sail.analysis.page_file import page_html
 from sail.analysis.report import Report
 from sail.errors import BadInputError
-from sail.files import write_whole
+from sail.files import NewFolder, write_whole
 
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path]:
@@ -26,7 +26,13 @@ def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path
     if not others:
         return written
     folder = out.with_name(f"{out.stem}-files")
-    folder.mkdir(exist_ok=True)
+    with NewFolder(folder):
+        return [*written, *_write_others(report, folder, others)]
+
+
+def _write_others(report: Report, folder: Path, others: Sequence[str]) -> list[Path]:
+    """Tables, figures and the text that shows them, into a folder."""
+    written: list[Path] = []
     if "csv" in others:
         written += [_write(folder / f"{part['id']}.csv", table_csv(part)) for part in tables(report)]
         written.append(_write(folder / "curves.csv", curves_csv(report)))

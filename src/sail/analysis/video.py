@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sail.analysis.film import Film, Recording, disc, pillow, stamp
+from sail.analysis.mp4 import find_ffmpeg, write_mp4
 from sail.errors import BadInputError, SailError
 
 __all__ = ["Recording", "check_video", "draw_grid_frame", "save_video"]
@@ -24,7 +25,7 @@ THINGS = {"S": "#5c7a99", "K": "#e0a100", "D": "#8d5524", "T": "#2e8b57", "a": "
 def save_video(recording: Recording, path: str | os.PathLike[str]) -> Path:
     """Writes the video and returns where it is: beside an .mp4 as .webp where imageio-ffmpeg is not installed."""
     path = check_video(path)
-    if path.suffix.lower() == ".mp4" and _ffmpeg() is None:
+    if path.suffix.lower() == ".mp4" and find_ffmpeg() is None:
         path = path.with_suffix(".webp")
     film = Film(recording)
     # The suffix stays at the end, where ffmpeg looks for the format.
@@ -33,8 +34,7 @@ def save_video(recording: Recording, path: str | os.PathLike[str]) -> Path:
         WRITERS[path.suffix.lower()](film, temporary)
         os.replace(temporary, path)
     except OSError as error:
-        # The first line only: with ffmpeg, its whole command follows.
-        raise SailError(f"The video '{path}' could not be written: {str(error).splitlines()[0]}.") from error
+        raise SailError(f"The video '{path}' could not be written: {error.strerror or error}.") from error
     finally:
         temporary.unlink(missing_ok=True)
     return path
@@ -94,32 +94,7 @@ def _rgb(colour: str) -> tuple[int, int, int]:
 
 
 def _write_mp4(film: Film, path: Path) -> None:
-    """H.264 as every browser plays it, with the index in front so that it starts before it is all there."""
-    ffmpeg: Any = _ffmpeg()
-    writer = ffmpeg.write_frames(
-        str(path),
-        film.size,
-        fps=film.frames_per_second,
-        codec="libx264",
-        pix_fmt_out="yuv420p",
-        quality=None,
-        macro_block_size=2,
-        ffmpeg_log_level="error",
-        output_params=["-crf", "20", "-preset", "veryfast", "-movflags", "+faststart"],
-    )
-    try:
-        writer.send(None)
-        for frame in _frames(film):
-            writer.send(frame)
-    finally:
-        writer.close()
-    # A failure after the last frame, such as a full disk, is not raised by close().
-    try:
-        written = ffmpeg.count_frames_and_secs(str(path))[0]
-    except RuntimeError:
-        written = 0
-    if written != len(film):
-        raise OSError(f"ffmpeg wrote {written} of {len(film)} frames")
+    write_mp4(path, _frames(film), len(film), film.size, film.frames_per_second)
 
 
 def _write_webp(film: Film, path: Path) -> None:
@@ -165,16 +140,6 @@ def _write_gif(film: Film, path: Path) -> None:
 
 def _frames(film: Film) -> Iterator[Any]:
     return (film.frame(k) for k in range(len(film)))
-
-
-def _ffmpeg() -> Any:
-    """imageio_ffmpeg, or None where it or its program is missing."""
-    try:
-        module = importlib.import_module("imageio_ffmpeg")
-        module.get_ffmpeg_exe()
-    except (ImportError, RuntimeError, OSError):
-        return None
-    return module
 
 
 WRITERS: dict[str, Callable[[Film, Path], None]] = {".mp4": _write_mp4, ".webp": _write_webp, ".gif": _write_gif}
