@@ -463,6 +463,18 @@ def test_an_environment_that_breaks_is_named(how, said):
             run_until_it_breaks(make("Broken", num_envs=2, processes=processes, kwargs=how), steps=1000)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "how", [{"how": "raise", "at": 3}, {"how": "reset", "lengths": [3]}], ids=lambda how: how["how"]
+)
+def test_what_a_process_raised_is_said_by_us_alone(how, capfd):
+    said_before = gymnasium.logger.error
+    with pytest.raises(TrainingError):
+        run_until_it_breaks(make("Broken", num_envs=2, processes=True, kwargs=how), steps=1000)
+    assert capfd.readouterr() == ("", "")
+    assert gymnasium.logger.error is said_before
+
+
 def test_a_process_that_ends_or_hangs_is_noticed(monkeypatch):
     with pytest.raises(TrainingError, match=r"lost the process of environment \d \(exit code 3\)"):
         run_until_it_breaks(make("Broken", num_envs=2, processes=True, kwargs={"how": "exit", "at": 5}), steps=9)

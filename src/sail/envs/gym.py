@@ -10,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from multiprocessing import connection
 from typing import Any
@@ -22,6 +22,7 @@ from sail.envs.gym_making import (
     Autoreset,
     EnvRaisedError,
     Frames,
+    errors_left_to_us,
     find_spec,
     make_vector_env,
     message,
@@ -192,7 +193,8 @@ class GymEnv:
     @contextmanager
     def _naming_errors(self, doing: str) -> Iterator[None]:
         try:
-            yield
+            with errors_left_to_us() if self._processes else nullcontext():
+                yield
         except SailError:
             raise
         except EnvRaisedError as error:

@@ -6,7 +6,8 @@ import difflib
 import importlib
 import multiprocessing
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -29,6 +30,20 @@ _SET_ELSEWHERE = {
 
 class EnvRaisedError(Exception):
     """What an environment raised, and where. Unlike that error itself, it is sure to pass between processes."""
+
+
+@contextmanager
+def errors_left_to_us() -> Iterator[None]:
+    """Has Gymnasium say nothing itself of what an environment in a process raised, while it passes that on.
+
+    It would print every traceback twice, as warnings, before our sentence about the same.
+    """
+    logger: Any = importlib.import_module("gymnasium.logger")
+    before, logger.error = logger.error, lambda *_: None
+    try:
+        yield
+    finally:
+        logger.error = before
 
 
 def find_spec(gymnasium: Any, name: str) -> Any:
@@ -86,7 +101,8 @@ def make_vector_env(
         raise BadInputError(f"{name} comes as one environment that steps many together: it has no use for processes.")
     cause: Exception | None
     try:
-        return gymnasium.make_vec(spec, num_envs=num_envs, **options, **kwargs)
+        with errors_left_to_us():
+            return gymnasium.make_vec(spec, num_envs=num_envs, **options, **kwargs)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         problem, cause = f"needs a package that is not installed: {message(error)}", error
     except (EOFError, ConnectionError) as error:
