@@ -5,8 +5,12 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,7 +156,7 @@ def test_new_points_arrive_by_themselves(live: Any, browser: Browser) -> None:
     browser.open(server.url)
     assert "nothing to show yet" in browser.run("document.getElementById('subtitle').textContent")
     run = write_run(folder / "a", "kdt", "dqn", {0: [0.0]}, done=False)
-    browser.wait("document.getElementById('subtitle').textContent.startsWith('1 runs')", seconds=4)
+    browser.wait("document.getElementById('subtitle').textContent.startsWith('1 run ')", seconds=4)
     line = {"step": 500_000, "seed": 0, "eval_return": 0.75, "seconds": 20.0}
     with (run / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(line) + "\n")
@@ -232,3 +236,20 @@ def test_watch_says_what_is_wrong(tmp_path: Path, live: Any, capsys: Any) -> Non
     assert main(["watch", str(tmp_path), "--port", str(live[0].server_address[1])]) == 2
     assert "cannot be used" in capsys.readouterr().err
     assert main(["watch", str(tmp_path), "--port", "99999"]) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_watch_says_where_as_json_and_ends_in_order(tmp_path: Path, number: int) -> None:
+    write_few(tmp_path / "run", 0)
+    command = [sys.executable, "-m", "sail", "watch", str(tmp_path), "--json", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            assert told == {"url": told["url"], "paths": [str(tmp_path)]}
+            with urllib.request.urlopen(told["url"] + "data.json", timeout=10) as answer:
+                assert json.loads(gzip.decompress(answer.read()))["live"]
+            process.send_signal(number)
+            assert process.communicate(timeout=20) == ("", "") and process.returncode == 130
+        finally:
+            process.kill()

@@ -223,7 +223,44 @@ BAD = [
     (["report", "{tmp}", "--out", "{tmp}/y.html", "--format", "pfd"], "There is no format 'pfd'"),
     (["report", "{tmp}", "--out", "{tmp}/y.html", "--baseline", "dqn"], "There is no agent 'dqn' in these runs"),
     (["report", "{tmp}"], "--out"),
+    (
+        ["report", "{tmp}", "--out", "{tmp}/y.pdf"],
+        "y.pdf is no name for html (what --format says): end it in .html",
+    ),
+    (["report", "{tmp}", "--out", "{tmp}/y.md", "--format", "html,md"], "y.md is no name for html and md (what"),
+    (["report", "{tmp}", "--out", "{tmp}/y.csv", "--format", "png,md"], "end it in .html, .htm, .png, .md, or in"),
 ]
+
+
+def test_runs_in_which_no_episode_has_ended_say_so(tmp_path: Path) -> None:
+    one = write_run(tmp_path / "a", "atari:Alien", "dqn", {0: [None, None]}, done=False)
+    report = build_report([tmp_path])
+    assert report.page["subtitle"] == "There is nothing to show yet: no episode has ended yet in the run."
+    why = "seed 0 of dqn has no train return in atari:Alien, where no episode of it has ended yet"
+    assert part(report, "left-out")["items"] == [f"{one}: {why}"]
+    other = write_run(tmp_path / "b", "atari:Alien", "al-dqn", {0: [None]}, done=False)
+    subtitle = build_report([tmp_path]).page["subtitle"]
+    assert subtitle == "There is nothing to show yet: no episode has ended yet in any of the 2 runs."
+    text = (other / "metrics.jsonl").read_text().replace('"train_return": null, ', "")
+    (other / "metrics.jsonl").write_text(text)  # an episode may have ended, for all we know
+    report = build_report([tmp_path])
+    assert report.page["subtitle"] == "There is nothing to show yet: there is no return in any of the 2 runs."
+    assert f"{other}: seed 0 of al-dqn has no train return in atari:Alien" in part(report, "left-out")["items"]
+
+
+def test_one_is_not_many(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "kdt", "dqn", {0: [0.5]})
+    assert build_report([tmp_path]).page["subtitle"] == "1 run (finished): 1 agent in 1 environment, 1 seed each."
+    write_run(tmp_path / "b", "kdt", "al-dqn", {0: [0.5], 1: [0.5]}, done=False)
+    subtitle = build_report([tmp_path]).page["subtitle"]
+    assert subtitle == "3 runs (1 finished): 2 agents in 1 environment, 1 to 2 seeds each."
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("x", "html"), ("x.HTM", "html"), ("x.csv", "csv"), ("x.html", "csv,md")])
+def test_what_is_made_may_be_named_so(three_games: Path, tmp_path: Path, name: str, kinds: str) -> None:
+    (tmp_path / "made").mkdir()
+    assert main(["report", str(three_games), "--out", str(tmp_path / "made" / name), "--format", kinds]) == 0
+    assert (tmp_path / "made" / name).is_file() == (kinds == "html")
 
 
 @pytest.mark.parametrize(("arguments", "phrase"), BAD)

@@ -166,7 +166,7 @@ def test_the_watcher_outlives_whatever_it_sees(tmp_path: Path, monkeypatch: pyte
         wait_for(lambda: "ZeroDivisionError" in first.page["subtitle"])
         assert first.page["agents"] == ["dqn"]  # what was there before
         broken["now"] = False
-        wait_for(lambda: first.page["subtitle"].startswith("1 runs"))
+        wait_for(lambda: first.page["subtitle"].startswith("1 run "))
         (run / "config.yaml").unlink()
         (run / "metrics.jsonl").unlink()
         (run / "DONE").unlink()

@@ -105,6 +105,8 @@ def group_runs(runs: Iterable[Run]) -> tuple[list[Group], list[LeftOut]]:
         scored = {seed: one for seed, one in found.items() if np.isfinite(one[0].column(column)).any()}
         for seed in found.keys() - scored.keys():
             reason = f"seed {seed} of {variant} has no {column.replace('_', ' ')} in {env}"
+            if found[seed][0].no_episode_yet:
+                reason += ", where no episode of it has ended yet"
             left_out.append(LeftOut(str(found[seed][1].path), reason))
         if scored:
             groups.append(_group(env, variant, scored, column))

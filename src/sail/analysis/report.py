@@ -20,6 +20,7 @@ from sail.analysis.score_parts import groups_of, human_part, score_parts
 from sail.analysis.statistic_parts import statistic_parts
 from sail.analysis.video_part import inline, video_part
 from sail.errors import BadInputError
+from sail.wording import counted
 
 
 class Report(NamedTuple):
@@ -73,7 +74,7 @@ def report_of(
     parts += [_left_out([*left_out, *twice]), _sources(runs)]
     page = {
         "title": title or _title(paths, runs),
-        "subtitle": _subtitle(ordered),
+        "subtitle": _subtitle(ordered, runs),
         "agents": variants,
         "envs": [_env(env) for env in dict.fromkeys(group.env for group in groups)],
         "curves": curves,
@@ -160,15 +161,26 @@ def _title(paths: Sequence[Path], runs: Sequence[Run]) -> str:
     return f"sail: {', '.join(studies) if studies else ', '.join(path.absolute().name for path in paths)}"
 
 
-def _subtitle(groups: Sequence[Group]) -> str:
+def _subtitle(groups: Sequence[Group], runs: Sequence[Run]) -> str:
     if not groups:
-        return "There is nothing to show yet."
+        return f"There is nothing to show yet{_what_is_missing(runs)}."
     seeds = [len(group.seeds) for group in groups]
     total, done = sum(seeds), sum(sum(group.done) for group in groups)
     envs, agents = len({group.env for group in groups}), len({group.variant for group in groups})
-    each = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-    running = "all finished" if done >= total else f"{done} finished"
-    return f"{total:,} runs ({running}): {agents} agents in {envs} environments, {each} seeds each."
+    each = "" if min(seeds) == max(seeds) else f"{min(seeds)} to "
+    running = ("finished" if total == 1 else "all finished") if done >= total else f"{done} finished"
+    what = f"{counted(agents, 'agent')} in {counted(envs, 'environment')}, {each}{counted(max(seeds), 'seed')} each"
+    return f"{counted(total, 'run')} ({running}): {what}."
+
+
+def _what_is_missing(runs: Sequence[Run]) -> str:
+    """Why runs that have metrics are in no group."""
+    if not runs:
+        return ""
+    none = "no episode has ended yet"
+    if not all(curve.no_episode_yet for run in runs for curve in run.seeds):
+        none = "there is no return"
+    return f": {none} in {'the run' if len(runs) == 1 else f'any of the {len(runs):,} runs'}"
 
 
 def _env(env: str) -> dict[str, Any]:

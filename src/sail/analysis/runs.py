@@ -44,6 +44,12 @@ class SeedCurve:
         found = self.columns.get(name)
         return np.full(len(self.steps), math.nan) if found is None else found
 
+    @property
+    def no_episode_yet(self) -> bool:
+        """Whether no training episode has ended. A log that does not speak of them leaves it open."""
+        found = self.columns.get("train_return")
+        return found is not None and bool(np.isnan(found).all())
+
 
 @dataclass(frozen=True)
 class Run:

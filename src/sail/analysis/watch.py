@@ -101,6 +101,7 @@ class Server(ThreadingHTTPServer):
     """Serves a watcher's page on the loopback interface, and nothing from the disk but the videos it names."""
 
     daemon_threads = True
+    timeout = 0.2  # of handle_request, so that whoever serves can look at something else
     request_queue_size = 128
 
     def __init__(self, watcher: Watcher, port: int) -> None:
