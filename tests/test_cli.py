@@ -111,6 +111,13 @@ def test_a_run_folder_that_is_none_is_refused(capsys: Any, tmp_path: Path, text:
     refused(capsys, "resume", str(tmp_path))
 
 
+@pytest.mark.parametrize(("seeds", "said"), [(1, "has seed 3 only, not 7."), (2, "has seeds 3 to 4, not 7.")])
+def test_a_seed_that_a_run_does_not_have_is_refused(capsys: Any, tmp_path: Path, seeds: int, said: str) -> None:
+    config = sail.make_config("kdt", "dqn", {"seed": 3, "seeds": seeds})
+    run = sail.RunFolder.create(tmp_path / "run", config, {}).path
+    assert said in refused(capsys, "play", str(run), "--seed", "7")
+
+
 def test_the_contract_from_train_to_eval(capsys: Any, tmp_path: Path) -> None:
     run = tmp_path / "a" / "run"
     assert main(["train", "kdt", "--agent", "al-dqn", "--out", str(run), "--json", *tiny_flags(seeds=2)]) == 0

@@ -90,8 +90,10 @@ def play(options: argparse.Namespace, overrides: dict[str, Any]) -> int:
     run = RunFolder(options.run)
     from sail.analysis.video import check_video, save_video
 
+    if options.seed is not None:
+        run.check_seed(options.seed)  # answered before jax is imported, as a wrong video is
     if options.video is not None:
-        check_video(options.video)  # answered before an episode is played
+        check_video(options.video)
     from sail.training.api import load
     from sail.training.recording import record
 

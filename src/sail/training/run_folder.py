@@ -86,6 +86,13 @@ class RunFolder:
         """What training said at its end, or None before that."""
         return json.loads((self.path / "DONE").read_text()) if self.done else None
 
+    def check_seed(self, seed: int) -> None:
+        """Refuses a seed that the run does not have."""
+        first, last = self.config.seed, self.config.seed + self.config.seeds - 1
+        if not first <= seed <= last:
+            has = f"seed {first} only" if first == last else f"seeds {first} to {last}"
+            raise BadInputError(f"{self.path} has {has}, not {seed}.")
+
     def lock(self) -> None:
         """Keeps other processes from training into this folder, until this one ends."""
         lock = (self.path / ".lock").open("w")
