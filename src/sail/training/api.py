@@ -19,6 +19,7 @@ import numpy as np
 from sail.bench_store import cache_folder, remember
 from sail.config import Config, make_config
 from sail.errors import BadInputError, TrainingError
+from sail.files import write_whole
 from sail.machine import cores
 from sail.training import checkpoint
 from sail.training.bench import bench
@@ -94,9 +95,7 @@ class Player:
         self.run, self.config = run, run.config
         self.program: Any = make_program(run.config)
         self.seed = run.config.seed if seed is None else seed
-        if not run.config.seed <= self.seed < run.config.seed + run.config.seeds:
-            last = run.config.seed + run.config.seeds - 1
-            raise BadInputError(f"{run.path} has seeds {run.config.seed} to {last}, not {self.seed}.")
+        run.check_seed(self.seed)
         saved, meta, self.notes = checkpoint.load_newest(run.checkpoints, self.program.saved_like())
         self.step: int = meta["step"]
         index = self.seed - run.config.seed
@@ -174,7 +173,7 @@ def measure(config: Config, seconds: float = 20.0, out: str | os.PathLike[str] |
         result = bench(config, seconds) | {"provenance": provenance()}
     remember(result)
     if out is not None:
-        Path(out).write_text(json.dumps(result, indent=1) + "\n")
+        write_whole(Path(out), json.dumps(result, indent=1) + "\n")
     return result
 
 
