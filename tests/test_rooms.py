@@ -23,6 +23,7 @@ MAY_KNOW = {
     "files": set(),
     "interrupts": set(),
     "games": set(),
+    "wording": set(),
     "products": set(),
     "networks": {"products"},
     "replay": set(),
@@ -40,16 +41,18 @@ MAY_KNOW = {
     "analysis": set(),
     "agent_list": {"agents", "config", "presets", "rules"},
     "console": {"analysis", "config"},
-    "commands": {"agent_list", "integrations", "config", "settings_help", "console", "training", "analysis", "envs"},
+    "draw_command": {"analysis", "envs", "training"},
+    "commands": {"agent_list", "analysis", "config", "console", "draw_command", "envs", "integrations", "settings_help"}
+    | {"training"},
     "integrations": {"config", "training"},
     "studies": {"agents", "bench_store", "config", "envs", "integrations", "training"},
     "study_command": {"studies"},
     "report_command": {"analysis"},
-    "cli": {"commands", "envs", "report_command", "study_command"},
+    "cli": {"commands", "draw_command", "envs", "report_command", "study_command"},
     "__init__": {"agents", "config", "envs", "replay", "rules", "tabular", "training"},
     "__main__": {"cli"},
 }
-TOOLS = {"arguments", "errors", "files", "games", "interrupts", "jsonl", "machine"}
+TOOLS = {"arguments", "errors", "files", "games", "interrupts", "jsonl", "machine", "wording"}
 # Modules that answer before jax is there: names and settings, the command line, and everything after training.
 WITHOUT_JAX = [
     "sail",
