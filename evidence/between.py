@@ -8,9 +8,9 @@ repeat anything, weakens the push to alpha (V - G) all the same: it can widen th
 the return is below V.
 
 To see whether that matters there is a rule here that differs from SAIL in nothing else: returns count only above V. It
-is run where Advantage Learning does better than SAIL (DeepSea) and where SAIL does better (Key-Door-Treasure with
-apples). As Advantage Learning is not clipped and SAIL is, on DeepSea both are also run with the other one's clip. The
-seeds are none of those that raised the question.
+is run where Advantage Learning had done better than SAIL (DeepSea of size 16) and where SAIL had done a little better
+(Key-Door-Treasure with apples). As Advantage Learning is not clipped and SAIL is, on DeepSea both are also run with the
+other one's clip. The seeds are none of those that raised the question.
 """
 
 from __future__ import annotations

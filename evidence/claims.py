@@ -11,7 +11,6 @@ import numpy as np
 
 from evidence import atari, tables
 from sail.analysis.metrics import over_seeds
-from sail.analysis.statistics import wilson
 
 RESAMPLES = 2_000
 HOLDS, LEANS, NO_DIFFERENCE, AGAINST, DOES_NOT = (
@@ -142,25 +141,6 @@ def solved(file: str, env: str, agents: tuple[str, str], setting: str, step: int
         a, b = (here[agent] for agent in agents)
         number = "; ".join(f"{r['agent']} {r['share']:.2f} [{r['low']:.2f}, {r['high']:.2f}]" for r in (a, b))
         verdict = verdict_of_shares((a["low"], a["high"]), (b["low"], b["high"]))
-        return Ours(number, f"{step:,} steps", f"{a['seeds']} and {b['seeds']}", verdict)
-
-    return ours
-
-
-def kept(file: str, env: str, agents: tuple[str, str], setting: str, step: int) -> Measure:
-    """Of two agents' seeds that have come upon the aim in training, the share that solves it: is the first's larger?"""
-
-    def ours(results: Path) -> Ours:
-        here = _rows(results / file, env, setting, step)
-        if not all(here.get(agent, {}).get("reached") for agent in agents):
-            return Ours()
-        a, b = (here[agent] for agent in agents)
-        first, second = (wilson(row["kept"], row["reached"]) for row in (a, b))
-        number = "; ".join(
-            f"{row['agent']} {row['kept']} of {row['reached']} [{share.low:.2f}, {share.high:.2f}]"
-            for row, share in ((a, first), (b, second))
-        )
-        verdict = verdict_of_shares((first.low, first.high), (second.low, second.high))
         return Ours(number, f"{step:,} steps", f"{a['seeds']} and {b['seeds']}", verdict)
 
     return ours

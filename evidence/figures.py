@@ -194,8 +194,8 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
 def _first_look(rows: Rows) -> Iterable[tuple[str, Figure]]:
     rows = [row | {"reached_share": row["reached"] / row["seeds"]} for row in rows]
     settings = _values(rows, "settings")
-    figure, panels = _panels(len(settings), 2, f"thousand steps of {_seeds(rows)} seeds", None)
-    titles = {"reached_share": "have found it", "share": "solve it"}
+    figure, panels = _panels(len(settings), 2, "thousand steps", f"share of {_seeds(rows)} seeds")
+    titles = {"reached_share": "have come upon it", "share": "solve it"}
     for line, setting in zip(panels, settings, strict=True):
         for axes, (column, title) in zip(line, titles.items(), strict=True):
             axes.set_title(f"{title} (key pays {setting.split('=')[-1]})", fontsize=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evidence.claims import Measure, improvement, kept, solved, undervalued, untested, update_rates
+from evidence.claims import Measure, improvement, solved, undervalued, untested, update_rates
 from sail.games import GROUPS
 
 HARD, ALL = GROUPS["hard-exploration"], GROUPS["paper"]
@@ -155,14 +155,3 @@ OWN = [
     for other in ("dqn", "al-dqn", "strsil-dqn", "munchausen-dqn")
 ]
 """Not the paper's: our own questions on the same ground."""
-EARLY = [
-    Claim(
-        f"of the seeds that come upon the treasure, more of SAIL-DQN's than of {other}'s solve it; the key pays {pay}",
-        "-",
-        kept("kdt/first_look.csv", "kdt", ("sail-dqn", other), setting, 100_000),
-        "sail study run evidence/first-look",
-    )
-    for pay, setting in (("nothing", "env.key_reward=0.0"), ("0.1", "env.door_reward=0.1 env.key_reward=0.1"))
-    for other in ("dqn", "al-dqn", "strsil-dqn")
-]
-"""The same where exploration ends early: not who finds the treasure, but who makes something of it."""

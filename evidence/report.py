@@ -34,11 +34,9 @@ def to_html(text: str) -> str:
 
 
 def _block(block: str) -> str:
-    if block.startswith("## "):
-        heading = block[3:].strip()
-        return f'<h2 id="{_anchor(heading)}">{_inline(heading)}</h2>'
-    if block.startswith("### "):
-        return f"<h3>{_inline(block[4:].strip())}</h3>"
+    if heading := re.fullmatch(r"(##|###) (.*)", block.strip()):
+        tag = f"h{len(heading[1])}"
+        return f'<{tag} id="{_anchor(heading[2])}">{_inline(heading[2])}</{tag}>'
     if block.startswith("- "):
         items = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
         return "<ul>" + "".join(f"<li>{_inline(item.strip())}</li>" for item in items) + "</ul>"
@@ -86,16 +84,18 @@ def _kind(verdict: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Code, bold, links; all else is text."""
+    """Code, bold, emphasis, links; all else is text."""
     parts = re.split(r"(`[^`]+`)", html.escape(text, quote=False))
     for i, part in enumerate(parts):
         if i % 2:
             parts[i] = f"<code>{part[1:-1]}</code>"
         else:
             part = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", part, flags=re.DOTALL)
+            part = re.sub(r"\*(\w[^*]*)\*", r"<em>\1</em>", part)
             parts[i] = re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", r'<a href="\2">\1</a>', part)
     return "".join(parts)
 
 
 def _anchor(heading: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", heading.lower()).strip("-")
+    """What links name behind #, as where the Markdown is shown."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

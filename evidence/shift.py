@@ -76,6 +76,7 @@ class Shift(LocalExecutor):
             took = now - self._begun.pop(outcome.cell)
             if outcome.done and outcome.cell in self._whole:
                 self._longest = max(self._longest, took)
+            self._whole.discard(outcome.cell)  # one that failed goes on from a checkpoint
         if now - self._collected > COLLECT_SECONDS:
             self._collected = now
             self._collect()
@@ -101,7 +102,6 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
     if not {cell.name for cell in wanted} <= {cell.name for cell in rest.cells}:
         raise BadInputError(f"{folder} is the folder of another shift: name another one with --out.")
     resources = replace(rest.definition()[0].resources, gpus=1 / workers)
-    failed: dict[str, str] = {}
     with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(workers, reporter.note):
 
         def collect() -> None:
@@ -113,12 +113,13 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
 
         shift = Shift(rest, resources, workers, 60 * minutes, collect)
         try:
-            failed = run_study(rest, shift, resources, reporter)
+            run_study(rest, shift, resources, reporter)
         except ShiftOverError:
             pass
         finally:
             said = "\n".join(atari.collect(folder, results))
-    return "\n".join([said, *(f"{name} failed: {why}" for name, why in failed.items()), how_far(rest)])
+    failed = [row for row in study_status(rest)["cells"] if row["state"] == "failed"]
+    return "\n".join([said, *(f"{row['cell']} failed: {row['error']}" for row in failed), how_far(rest)])
 
 
 def how_far(study: StudyFolder) -> str:

@@ -14,7 +14,7 @@ from evidence import report  # noqa: E402
 PAGE = """# What & why
 
 First words, with `code <b>`, **bold
-words** and [a link](other.md).
+words**, *new ones*, 2 * 3 * 4 and [a link](other.md).
 
 ## The paper's claims
 
@@ -82,11 +82,12 @@ def test_all_that_is_written_is_shown() -> None:
         "leans to yes",
         "A smaller heading",
         "a point\n  of two lines",
+        "new ones, 2 * 3 * 4",
     ):
         assert words in seen.text
     assert "<!--" not in seen.text and "**" not in seen.text and "|" not in seen.text
-    assert {"href": "other.md"} in seen.of("a") and {"href": "#the-paper-s-claims"} in seen.of("a")
-    assert {"id": "the-paper-s-claims"} in seen.of("h2")
+    assert {"href": "other.md"} in seen.of("a") and {"href": "#the-papers-claims"} in seen.of("a")
+    assert {"id": "the-papers-claims"} in seen.of("h2")
     assert (len(seen.of("h3")), len(seen.of("ul")), len(seen.of("li"))) == (1, 1, 2)
     assert seen.of("img") == [{"src": "images/it.png", "alt": 'A picture of "it"'}]
     assert len(seen.of("script")) == 1  # ours
@@ -123,3 +124,12 @@ def test_the_committed_page_is_up_to_date() -> None:
     )
     for image in Seen((docs / "results.html").read_text()).of("img"):
         assert (docs / str(image["src"])).is_file()
+
+
+def test_links_within_the_page_lead_somewhere() -> None:
+    """Of the real one: its smaller headings are linked as well."""
+    seen = Seen((ROOT / "docs" / "results.html").read_text())
+    places = {attributes.get("id") for _, attributes in seen.tags}
+    named = {link[1:] for attributes in seen.of("a") if (link := attributes["href"] or "").startswith("#")}
+    assert "before-the-first-reward" in named
+    assert named <= places

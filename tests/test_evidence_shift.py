@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,28 @@ def test_how_long_a_run_takes_is_seen_from_whole_ones(
         assert crew._longest == pytest.approx(longest, abs=1.0)
 
 
+def test_a_run_that_failed_on_the_way_tells_nothing_of_how_long_one_takes(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, marked = find(study)
+    folder = open_or_create(tmp_path / "runs", marked, name)
+    cell, from_step = folder.cells[0], [400, 0]  # the first time from the beginning, then from a checkpoint
+
+    def submit(self: LocalExecutor, cell: Cell) -> None:
+        record = folder.record(cell)
+        record.starts.append({"from_step": from_step.pop()})
+        folder.write_record(cell, record)
+
+    monkeypatch.setattr(LocalExecutor, "submit", submit)
+    crew = shift.Shift(folder, folder.definition()[0].resources, 1, 1000, lambda: None)
+    for done, seconds in ((False, 300.0), (True, 20.0)):
+        crew.submit(cell)
+        crew._begun[cell.name] -= seconds
+        monkeypatch.setattr(LocalExecutor, "wait", lambda self, _, done=done: [Outcome(cell.name, done=done)])
+        crew.wait(0)
+    assert crew._longest == 0
+
+
 def test_runs_that_are_cut_off_leave_what_they_have(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,14 +143,24 @@ def test_runs_that_are_cut_off_leave_what_they_have(
         return LocalExecutor.wait(self, seconds)
 
     monkeypatch.setattr(shift.Shift, "wait", wait)
-    assert "broken off" not in (said := shift.work(str(long), 20, 1, results, folder, [])) and "0 of 1 done" in said
+    assert "0 of 1 done" in shift.work(str(long), 20, 1, results, folder, [])
     (curve,) = atari.read_all(results)
     assert curve.frames >= 1600 and curve.about["broken_off"] == f"at {curve.frames} of 160000000 frames"
 
 
-def test_what_fails_is_said(study: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("over", [False, True], ids=["all_done", "time_is_up"])
+def test_what_fails_is_said(study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: bool) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text(Path(study).read_text().replace("4GB", "10MB, retries: 0").replace("dqn, ", ""))
+    run_study = shift.run_study
+
+    def running(*arguments: Any) -> dict[str, str]:
+        failed = run_study(*arguments)
+        if over:
+            raise shift.ShiftOverError
+        return failed
+
+    monkeypatch.setattr(shift, "run_study", running)
     said = shift.work(str(bad), 20, 1, tmp_path / "results", tmp_path / "runs", [])
     assert "failed: " in said and "0 of 1 done" in said
 
