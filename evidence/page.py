@@ -13,14 +13,19 @@ from evidence import atari, dopamine, tables
 from evidence.favourites import by_case
 from evidence.gridworlds import UNCHANGED, by_size, changes
 from evidence.paper import CLAIMS, OWN, Claim
+from sail.agents.names import BASES, parse
 from sail.analysis.published import paper_scores
 from sail.analysis.statistics import wilson
 from sail.games import GROUPS
+from sail.rules import RULES
 
 AGENTS = ("dqn", "al-dqn", "sail-dqn", "strsil-dqn", "iqn", "sail-iqn")
 AGREES = {"inside": "", "within 20 %": ", near", "no": ", **no**"}
 APPLE_STEPS = (100_000, 200_000)
 FIRST_LOOK_STEPS = (100_000, 400_000)
+FIRST_LOOK_RND_STEPS = (50_000, 100_000, 200_000)
+DEEP_SEA_RND_STEPS = (150_000, 200_000, 300_000)
+BASES_STEPS = (100_000, 150_000, 200_000)
 NOTHING = "No runs yet."
 Parts = dict[str, Callable[[Path], str]]
 """What makes each part, from the folder of results."""
@@ -38,6 +43,11 @@ def pages() -> dict[str, Parts]:
             "between": between,
             "favourites": favourite_actions,
             "sizes": deep_sea,
+            "sizes with rnd": lambda results: made_of_it(results / "deep_sea" / "rnd.csv", DEEP_SEA_RND_STEPS),
+            "first look with rnd": lambda results: made_of_it(
+                results / "kdt" / "first_look_rnd.csv", FIRST_LOOK_RND_STEPS
+            ),
+            "bases": lambda results: made_of_it(results / "kdt" / "bases.csv", BASES_STEPS),
             "scores": lambda results: scores(results / "atari"),
         },
         "baselines.md": {
@@ -92,11 +102,11 @@ def made_of_it(path: Path, steps: Sequence[int]) -> str:
         ["setting", "agent", *(f"{what}, {step:,} steps" for step in steps for what in ("come upon it", "solve it"))]
     ]
     found[0].append("steps from coming upon it to solving it, median")
-    cases = {(row["settings"], row["agent"]) for row in rows}
-    fewest_settings_first = sorted(cases, key=lambda case: (len(case[0].split()), AGENTS.index(case[1])))
+    cases = {(row["settings"] or "", row["agent"]) for row in rows}
+    fewest_settings_first = sorted(cases, key=lambda case: (len(case[0].split()), case[0], _place(case[1])))
     for setting, agent in fewest_settings_first:
-        at = {row["step"]: row for row in rows if (row["settings"], row["agent"]) == (setting, agent)}
-        line = [f"`{setting}`", agent]
+        at = {row["step"]: row for row in rows if (row["settings"] or "", row["agent"]) == (setting, agent)}
+        line = [f"`{setting}`" if setting else "", agent]
         for step in steps:
             row = at[step]
             line += [f"{row['reached']} of {row['seeds']}", _of_seeds(row["kept"], row["reached"])]
@@ -209,6 +219,12 @@ def beside_dopamine(folder: Path, results: Path) -> str:
         number = f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else str(seeds[0])
         rows.append([game, agent, number, there[0]["emulators"], *map(_beside, own)])
     return _markdown(rows) if len(rows) > 1 else NOTHING
+
+
+def _place(agent: str) -> tuple[int, int]:
+    """An agent's place in a table: base by base, and the rules of each in their order."""
+    rule, base, _ = parse(agent)
+    return list(BASES).index(base), list(RULES).index(rule)
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

@@ -4,23 +4,26 @@
 
 It runs what has no CSV file yet. Nothing is expected to be left of that machine but the CSV files: so they are brought
 up to date every minute, and a run that would not come to its end in time is not begun if others have shown how long
-one takes.
+one takes. Nor does the machine wait: a run imports, compiles and starts its emulators while the one before it ends.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from evidence import atari, remaining
 from sail.errors import BadInputError, SailError
+from sail.machine import cores
 from sail.studies.cells import Cell, expand
 from sail.studies.console import StudyReporter
 from sail.studies.definition import read_definition
@@ -29,7 +32,7 @@ from sail.studies.folder import StudyFolder, open_or_create
 from sail.studies.library import find
 from sail.studies.local import LocalExecutor, visible_gpus
 from sail.studies.resources import Resources
-from sail.studies.status import study_status
+from sail.studies.status import cell_status, study_status
 from sail.studies.supervisor import Outcome
 
 COLLECT_SECONDS = 60.0
@@ -44,22 +47,30 @@ class ShiftOverError(SailError):
 
 
 class Shift(LocalExecutor):
-    """Cells in processes of this machine, until the time is up."""
+    """Cells in processes of this machine, until the time is up.
+
+    So many play at a time; one more may get ready as soon as one of them has less to do than that takes.
+    """
 
     def __init__(
         self, study: StudyFolder, resources: Resources, workers: int, seconds: float, collect: Callable[[], None]
     ) -> None:
         """`collect` is called now and then."""
         super().__init__(study, resources, workers)
+        self._slots.append(None)  # for the one that gets ready
         self._end, self._collect = time.monotonic() + seconds, collect
         self._collected = time.monotonic()
         self._begun: dict[str, float] = {}
-        self._whole: set[str] = set()  # of the cells that were begun, those that had not been begun before
+        self._ready: set[str] = set()  # of the cells that were begun, those that play
+        self._whole: set[str] = set()  # and those that had not been begun before
         self._longest = 0.0  # seconds that a whole cell took
+        self._start = 0.0  # seconds that a cell took until it played, at most
 
     def room(self) -> bool:
         """Not for a cell that would not come to its end."""
-        return super().room() and time.monotonic() + MARGIN * self._longest < self._end
+        if not super().room() or time.monotonic() + MARGIN * self._longest >= self._end:
+            return False
+        return len(self._begun) < self.workers or self._one_ends_soon()
 
     def submit(self, cell: Cell) -> None:
         """Starts a cell."""
@@ -72,7 +83,12 @@ class Shift(LocalExecutor):
         """The cells that have ended; raises when nothing more will."""
         outcomes = super().wait(seconds)
         now = time.monotonic()
+        for cell in self._cells():
+            if cell.name not in self._ready and self.study.state_path(cell, ".progress").is_file():
+                self._ready.add(cell.name)
+                self._start = max(self._start, now - self._begun[cell.name])
         for outcome in outcomes:
+            self._ready.discard(outcome.cell)
             took = now - self._begun.pop(outcome.cell)
             if outcome.done and outcome.cell in self._whole:
                 self._longest = max(self._longest, took)
@@ -83,6 +99,21 @@ class Shift(LocalExecutor):
         if now > self._end or not (outcomes or self._begun or self.room()):
             raise ShiftOverError("The time is up.")
         return outcomes
+
+    def _cells(self) -> list[Cell]:
+        return [cell for cell in self.study.cells if cell.name in self._begun]
+
+    def _one_ends_soon(self) -> bool:
+        """Whether all play that may, and one of them has less left than another takes to begin."""
+        if len(self._begun) > self.workers or len(self._ready) < self.workers:
+            return False
+        return any(_seconds_left(cell_status(self.study, cell)) < self._start for cell in self._cells())
+
+
+def _seconds_left(status: Mapping[str, Any]) -> float:
+    """Of a cell that runs, by its own rate."""
+    rate = status["steps_per_second"]
+    return (status["steps"] - status["step"]) * status["seeds"] / rate if rate else math.inf
 
 
 def work(study: str, minutes: float, workers: int, results: Path, folder: Path, agents: Sequence[str]) -> str:
@@ -101,8 +132,10 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
     wanted = remaining.missing(expand(read_definition(marked, name), marked), results, agents)
     if not {cell.name for cell in wanted} <= {cell.name for cell in rest.cells}:
         raise BadInputError(f"{folder} is the folder of another shift: name another one with --out.")
-    resources = replace(rest.definition()[0].resources, gpus=1 / workers)
-    with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(workers, reporter.note):
+    resources = rest.definition()[0].resources
+    # Memory of the GPU for one more, which gets ready; cores are the machine's own where few play.
+    resources = replace(resources, gpus=1 / (workers + 1), cores=max(resources.cores, cores() // workers))
+    with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(reporter.note):
 
         def collect() -> None:
             try:
@@ -131,9 +164,9 @@ def how_far(study: StudyFolder) -> str:
 
 
 @contextmanager
-def multi_process_service(workers: int, note: Callable[[str], None]) -> Iterator[None]:
+def multi_process_service(note: Callable[[str], None]) -> Iterator[None]:
     """Lets several processes use a GPU at the same time, where there is one and its service."""
-    if workers < 2 or not visible_gpus():
+    if not visible_gpus():
         yield
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from sail.studies.cells import Cell  # noqa: E402
 from sail.studies.folder import StudyFolder, open_or_create  # noqa: E402
 from sail.studies.library import find  # noqa: E402
 from sail.studies.local import LocalExecutor  # noqa: E402
+from sail.studies.records import write_json  # noqa: E402
 from sail.studies.supervisor import Outcome  # noqa: E402
 
 STUDY = """
@@ -201,7 +203,7 @@ def test_the_multi_process_service_is_started_and_ended(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     notes: list[str] = []
-    with shift.multi_process_service(3, notes.append):
+    with shift.multi_process_service(notes.append):
         place = os.environ.get("CUDA_MPS_PIPE_DIRECTORY")
         assert (place is not None) == works
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
@@ -210,15 +212,63 @@ def test_the_multi_process_service_is_started_and_ended(
         assert calls.read_text() == f"-d {place}\n {place}\nquit\n"
 
 
-def test_one_run_at_a_time_needs_no_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+def test_without_the_service_or_a_gpu_runs_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     notes: list[str] = []
-    with shift.multi_process_service(1, notes.append):
-        pass
-    with shift.multi_process_service(2, notes.append):
-        pass
-    assert len(notes) == 1
+    for gpus, number_of_notes in (("", 0), ("0", 1)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+        with shift.multi_process_service(notes.append):
+            pass
+        assert len(notes) == number_of_notes
+
+
+def test_the_next_run_gets_ready_while_one_ends(study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, marked = find(study)
+    folder = open_or_create(tmp_path / "runs", marked, name)
+    first, second = folder.cells
+    monkeypatch.setattr(LocalExecutor, "wait", lambda self, seconds: [])
+    monkeypatch.setattr(shift.Shift, "submit", lambda self, cell: self._begun.update({cell.name: time.monotonic()}))
+    crew = shift.Shift(folder, folder.definition()[0].resources, 1, 1000, lambda: None)
+
+    def plays(cell: Cell, step: int) -> None:  # at 10 steps a second, of 400
+        record = folder.record(cell)
+        record.state = "running"
+        folder.write_record(cell, record)
+        progress = {"step": step, "steps": 400, "steps_per_second": 10.0 if step else None}
+        write_json(folder.state_path(cell, ".progress"), progress)
+        crew.wait(0)
+
+    assert crew.room()
+    crew.submit(first)
+    crew._begun[first.name] -= 20.0
+    assert not crew.room()  # since nobody knows how long it has yet to go
+    plays(first, 0)  # so a run begins within 20 seconds
+    assert not crew.room()
+    plays(first, 190)
+    assert not crew.room()  # 21 seconds are left
+    plays(first, 210)
+    assert crew.room()  # 19 are
+    crew.submit(second)
+    assert not crew.room()
+    plays(second, 390)
+    assert not crew.room()  # however soon it ends: there is one in hand
+
+
+def test_memory_of_the_gpu_is_there_for_one_more_run_and_one_alone_has_all_cores(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("PATH", "")
+    seen: list[tuple[int, float]] = []
+
+    def begin(folder: Any, crew: shift.Shift, resources: Any, reporter: Any) -> None:
+        seen.append((resources.cores, crew._share))
+
+    monkeypatch.setattr(shift, "run_study", begin)
+    monkeypatch.setattr(shift, "cores", lambda: 16)
+    for workers in (1, 3, 16):
+        shift.work(study, 1, workers, tmp_path / "results", tmp_path / f"runs{workers}", [])
+    assert seen == [(16, 1 / 2), (5, 1 / 4), (1, 1 / 17)]
 
 
 def test_files_are_brought_up_to_date_meanwhile(study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
