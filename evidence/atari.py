@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from sail.config import Config, config_to_tree, make_config
 from sail.envs.atari_settings import FRAME_SKIP
 from sail.errors import BadInputError
 from sail.presets import PRESETS
+from sail.studies.records import read_record
 from sail.training.run_folder import RunFolder
 
 MILLION = 1_000_000
@@ -87,6 +89,8 @@ def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
         about["emulators"] = run.config.learning.num_envs
         if roms := getattr(run.config.env, "roms", None):
             about["roms"] = roms
+        if again := _resumed_at(folder, path):
+            about["resumed"] = f"at {again} frames, with a ring that was filled anew by the policies of then"
         metrics = run.metrics()
         for seed in range(run.config.seed, run.config.seed + run.config.seeds):
             rows = [
@@ -123,17 +127,24 @@ def read_all(folder: Path) -> list[Curve]:
 def by_agent(curves: Iterable[Curve], millions: int) -> dict[str, dict[str, Any]]:
     """{agent: {game: [seeds, millions]}} of the runs that got so far, with NaN where no episode ended."""
     found: dict[str, dict[str, list[Any]]] = {}
-    emulators: dict[str, set[str]] = {}
-    for curve in curves:
-        if curve.frames >= millions * MILLION:
-            scores = [score_at(curve.rows, (million + 1) * MILLION) for million in range(millions)]
-            row = np.array([np.nan if score is None else score for score in scores])
-            found.setdefault(curve.agent, {}).setdefault(curve.game, []).append(row)
-            emulators.setdefault(curve.game, set()).add(str(curve.about.get("emulators")))
-    for game, numbers in emulators.items():
-        if len(numbers) > 1:
-            raise SystemExit(f"{game}: runs with {' and '.join(sorted(numbers))} emulators do not compare.")
+    for curve in comparable([curve for curve in curves if curve.frames >= millions * MILLION]):
+        scores = [score_at(curve.rows, (million + 1) * MILLION) for million in range(millions)]
+        row = np.array([np.nan if score is None else score for score in scores])
+        found.setdefault(curve.agent, {}).setdefault(curve.game, []).append(row)
     return {agent: {game: np.stack(seeds) for game, seeds in games.items()} for agent, games in found.items()}
+
+
+def comparable(curves: Sequence[Curve]) -> list[Curve]:
+    """Of each game the runs with the same number of emulators: that of most runs, the larger one if it is a draw."""
+    numbers: dict[str, Counter[int]] = defaultdict(Counter)
+    for curve in curves:
+        numbers[curve.game][_emulators(curve)] += 1
+    usual = {game: max(counts, key=lambda number: (counts[number], number)) for game, counts in numbers.items()}
+    return [curve for curve in curves if _emulators(curve) == usual[curve.game]]
+
+
+def _emulators(curve: Curve) -> int:
+    return int(curve.about.get("emulators", 0))
 
 
 def score_at(rows: Sequence[Mapping[str, Any]], frames: int) -> float | None:
@@ -142,6 +153,15 @@ def score_at(rows: Sequence[Mapping[str, Any]], frames: int) -> float | None:
     reached = any(row["frames"] >= frames for row in rows)
     episodes = sum(row["episodes"] for row in near)
     return sum(row["mean_return"] * row["episodes"] for row in near) / episodes if near and reached else None
+
+
+def _resumed_at(study: Path, run: Path) -> str:
+    """The frames at which a study's run went on after it had stopped; nothing where there is no study or no stop."""
+    if study / "cells" not in run.parents or not (study / "study.json").is_file():
+        return ""
+    state = study / "state" / run.relative_to(study / "cells")
+    steps = [start["from_step"] for start in read_record(state.with_name(f"{state.name}.json")).starts]
+    return ", ".join(f"{step * FRAME_SKIP:,}" for step in steps if step)
 
 
 def _read(path: Path) -> Curve:

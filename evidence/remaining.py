@@ -46,17 +46,18 @@ def missing(cells: Sequence[Cell], results: Path, agents: Sequence[str] = ()) ->
 
 
 def _has_run(cell: Cell, there: Sequence[Curve]) -> bool:
-    """To its end, every seed of it, with as many emulators."""
+    """To its end, every seed of it, with as many emulators. With another number its file would be in the way."""
     config = cell.config()
-    agent = label(config)
-    seeds = {
-        curve.seed
-        for curve in there
-        if (f"atari:{curve.game}", curve.agent) == (cell.env, agent)
-        and str(curve.about.get("emulators")) == str(config.learning.num_envs)
-        and curve.frames >= config.steps * FRAME_SKIP
-    }
-    return seeds.issuperset(range(cell.seed, cell.seed + cell.seeds))
+    name, emulators = (cell.env, label(config)), str(config.learning.num_envs)
+    own = [curve for curve in there if (f"atari:{curve.game}", curve.agent) == name]
+    own = [curve for curve in own if cell.seed <= curve.seed < cell.seed + cell.seeds]
+    for curve in own:
+        if (other := str(curve.about.get("emulators"))) != emulators:
+            raise BadInputError(
+                f"{cell.name} has {emulators} emulators, and there is a file of {curve.game}, {curve.agent}, seed "
+                f"{curve.seed} with {other}: move it elsewhere first."
+            )
+    return len({curve.seed for curve in own if curve.frames >= config.steps * FRAME_SKIP}) == cell.seeds
 
 
 def _grid(cell: Cell) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Works on a study of games for as long as a machine is to be had, such as a GPU for half an hour.
 
-    python -m evidence shift evidence/atari --minutes 25 --workers 3
+    python -m evidence shift evidence/atari --minutes 25
 
 It runs what has no CSV file yet. Nothing is expected to be left of that machine but the CSV files: so they are brought
 up to date every minute, and a run that would not come to its end in time is not begun if others have shown how long
@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from sail.studies.supervisor import Outcome
 COLLECT_SECONDS = 60.0
 SERVICE = "nvidia-cuda-mps-control"
 """NVIDIA's multi-process service, without which a GPU takes turns between processes."""
+QUIT_SECONDS = 10.0
+"""How long it is waited for when it is to end."""
 MARGIN = 1.05
 """How much longer than the longest one so far a run may take."""
 
@@ -68,7 +70,7 @@ class Shift(LocalExecutor):
 
     def room(self) -> bool:
         """Not for a cell that would not come to its end."""
-        if not super().room() or time.monotonic() + MARGIN * self._longest >= self._end:
+        if not super().room() or time.monotonic() + MARGIN * self._expected() >= self._end:
             return False
         return len(self._begun) < self.workers or self._one_ends_soon()
 
@@ -93,15 +95,21 @@ class Shift(LocalExecutor):
             if outcome.done and outcome.cell in self._whole:
                 self._longest = max(self._longest, took)
             self._whole.discard(outcome.cell)  # one that failed goes on from a checkpoint
-        if now - self._collected > COLLECT_SECONDS:
+        over = now > self._end
+        if over or now - self._collected > COLLECT_SECONDS or any(outcome.done for outcome in outcomes):
             self._collected = now
             self._collect()
-        if now > self._end or not (outcomes or self._begun or self.room()):
+        if over or not (outcomes or self._begun or self.room()):
             raise ShiftOverError("The time is up.")
         return outcomes
 
     def _cells(self) -> list[Cell]:
         return [cell for cell in self.study.cells if cell.name in self._begun]
+
+    def _expected(self) -> float:
+        """Seconds that a whole cell takes: as the longest one so far, or as those that play would at their rates."""
+        playing = [cell_status(self.study, cell) for cell in self._cells()]
+        return max([self._longest, *(self._start + _seconds(row, row["steps"]) for row in playing if _has_rate(row))])
 
     def _one_ends_soon(self) -> bool:
         """Whether all play that may, and one of them has less left than another takes to begin."""
@@ -110,10 +118,18 @@ class Shift(LocalExecutor):
         return any(_seconds_left(cell_status(self.study, cell)) < self._start for cell in self._cells())
 
 
+def _has_rate(status: Mapping[str, Any]) -> bool:
+    return bool(status["steps_per_second"] and status["steps"])
+
+
+def _seconds(status: Mapping[str, Any], steps: int) -> float:
+    """For so many steps of each seed, by the cell's own rate."""
+    return steps * float(status["seeds"]) / float(status["steps_per_second"])
+
+
 def _seconds_left(status: Mapping[str, Any]) -> float:
-    """Of a cell that runs, by its own rate."""
-    rate = status["steps_per_second"]
-    return (status["steps"] - status["step"]) * status["seeds"] / rate if rate else math.inf
+    """Of a cell that runs; infinite where it has no rate yet."""
+    return _seconds(status, status["steps"] - status["step"]) if _has_rate(status) else math.inf
 
 
 def work(study: str, minutes: float, workers: int, results: Path, folder: Path, agents: Sequence[str]) -> str:
@@ -122,9 +138,9 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as place:
             file = Path(place) / "rest.yaml"
-            said = remaining.write(study, file, results, agents)
+            how_many = remaining.write(study, file, results, agents)
             if not file.is_file():
-                return said
+                return how_many
             name, marked = find(str(file))
             open_or_create(folder, marked, name)
     rest = StudyFolder(folder)
@@ -136,12 +152,19 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
     # Memory of the GPU for one more, which gets ready; cores are the machine's own where few play.
     resources = replace(resources, gpus=1 / (workers + 1), cores=max(resources.cores, cores() // workers))
     with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(reporter.note):
+        said: dict[str, str] = {}  # of each file, the last time that it was written
+
+        def write_files() -> None:
+            for line in atari.collect(folder, results):
+                did, file = line.partition(": ")[0].rsplit(" ", 1)
+                if did == "wrote" or file not in said:
+                    said[file] = line
 
         def collect() -> None:
             try:
-                atari.collect(folder, results)
+                write_files()
                 reporter.note(how_far(rest))
-            except (OSError, SailError) as error:  # the runs matter more, and there is another time in a minute
+            except Exception as error:  # the runs matter more, and there is another time in a minute
                 reporter.note(f"The files are not up to date: {error}")
 
         shift = Shift(rest, resources, workers, 60 * minutes, collect)
@@ -150,15 +173,19 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
         except ShiftOverError:
             pass
         finally:
-            said = "\n".join(atari.collect(folder, results))
+            write_files()
     failed = [row for row in study_status(rest)["cells"] if row["state"] == "failed"]
-    return "\n".join([said, *(f"{row['cell']} failed: {row['error']}" for row in failed), how_far(rest)])
+    return "\n".join([*said.values(), *(f"{row['cell']} failed: {row['error']}" for row in failed), how_far(rest)])
 
 
 def how_far(study: StudyFolder) -> str:
     """A line for whoever looks on."""
     status = study_status(study)
-    running = [f"{row['cell']} at {row['step']:,}" for row in status["cells"] if row["state"] == "running"]
+    running = [
+        f"{row['cell']} at {row['step']:,}" + (f", {_seconds_left(row):,.0f} s left" if _has_rate(row) else "")
+        for row in status["cells"]
+        if row["state"] == "running"
+    ]
     rate = f" at {status['frames_per_second']:,} frames/s together" if status["frames_per_second"] else ""
     return f"{status['done']} of {status['total']} done{rate}; {', '.join(running) or 'nothing runs'}"
 
@@ -180,6 +207,7 @@ def multi_process_service(note: Callable[[str], None]) -> Iterator[None]:
         try:
             yield
         finally:
-            subprocess.run([found], input=b"quit\n", check=False)
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run([found], input=b"quit\n", check=False, timeout=QUIT_SECONDS)
             for name in folders:
                 del os.environ[name]

@@ -13,6 +13,7 @@ import pytest
 
 from sail.config import make_config
 from sail.games import GROUPS
+from sail.studies.records import Record, write_record
 from sail.training.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
@@ -96,7 +97,7 @@ def test_a_run_with_other_settings_is_another_agent(agent: str, preset: Any, ove
     assert atari.label(make_config("atari:Pong", agent, overrides, preset)) == label
 
 
-def test_a_longer_curve_stays_and_other_numbers_of_emulators_are_refused(tmp_path: Path) -> None:
+def test_a_longer_curve_stays_and_another_number_of_emulators_is_refused(tmp_path: Path) -> None:
     make_run(tmp_path / "long" / "a", scores=(1.0, 2.0, 3.0), learning={"num_envs": 8})
     make_run(tmp_path / "short" / "a", scores=(9.0,), learning={"num_envs": 8})
     make_run(tmp_path / "more" / "a", scores=(9.0,) * 4, learning={"num_envs": 4})
@@ -105,9 +106,39 @@ def test_a_longer_curve_stays_and_other_numbers_of_emulators_are_refused(tmp_pat
     assert "8 emulators" in atari.collect(tmp_path / "more", tmp_path / "to")[0]
     (kept,) = atari.read_all(tmp_path / "to")
     assert (kept.frames, kept.about["emulators"]) == (3_000_000, "8")
-    other = kept._replace(agent="sail-dqn", about={"emulators": "4"})
-    with pytest.raises(SystemExit, match="4 and 8 emulators"):
-        atari.by_agent([kept, other], 1)
+
+
+def test_of_each_game_runs_with_the_same_number_of_emulators_are_compared() -> None:
+    def curve(agent: str, emulators: int, seed: int = 0, game: str = "Pong") -> atari.Curve:
+        row = {"frames": 1_000_000, "mean_return": float(emulators), "episodes": 1}
+        return atari.Curve(game, agent, seed, [row], {"emulators": str(emulators)})
+
+    curves = [curve("dqn", 8), curve("dqn", 4, 1), curve("sail-dqn", 8), curve("dqn", 4, game="Venture")]
+    assert {agent: list(games) for agent, games in atari.by_agent(curves, 1).items()} == {
+        "dqn": ["Pong", "Venture"],
+        "sail-dqn": ["Pong"],
+    }
+    np.testing.assert_array_equal(atari.by_agent(curves, 1)["dqn"]["Pong"], [[8.0]])
+    drawn = atari.by_agent([curve("dqn", 8), curve("sail-dqn", 16)], 1)  # as many of each: the larger number
+    assert list(drawn) == ["sail-dqn"]
+    assert atari.by_agent(curves, 2) == {}
+
+
+def test_a_file_says_that_its_run_went_on_with_another_ring(tmp_path: Path) -> None:
+    study, cell = tmp_path / "study", "atari-Pong/dqn/seed0"
+    make_run(study / "cells" / cell, scores=(1.0,))
+    for starts, said in (
+        ([], None),
+        ([{"from_step": 0}], None),
+        ([{"from_step": 0}, {"from_step": 50_000}, {"from_step": 0}], "at 200,000 frames"),
+    ):
+        (study / "study.json").write_text("{}")
+        write_record(study / "state" / f"{cell}.json", Record(starts=starts))
+        (curve,) = atari.from_runs(study)
+        assert (curve.about.get("resumed") or "").startswith(said or "") and ("resumed" in curve.about) == bool(said)
+        (study / "study.json").unlink()
+        (curve,) = atari.from_runs(study)  # no study, so nothing is known
+        assert "resumed" not in curve.about
 
 
 def test_runs_on_other_files_of_a_game_are_kept_apart(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 from evidence import remaining, tables  # noqa: E402
 from evidence.__main__ import main  # noqa: E402
 
+from sail.errors import BadInputError  # noqa: E402
 from sail.studies.cells import expand  # noqa: E402
 from sail.studies.definition import read_definition  # noqa: E402
 from sail.studies.library import find  # noqa: E402
@@ -28,7 +29,7 @@ settings: {learning.num_envs: 16, agent.network: dopamine}
 grids:
   - {}
   - {environments: [atari:Pong], agents: [iqn], preset: dopamine, settings: {rule.alpha: 0.5, agent.network: nature}}
-  - {environments: [atari:Hero], agents: [sail-dqn], seeds: 1, vary: {learning.num_envs: [8, 16]}}
+  - {environments: [atari:Hero], agents: [sail-dqn], seeds: 1, vary: {learning.num_envs: [8]}}
 resources: {cores: 3}
 report: {baseline: dqn}
 """
@@ -48,15 +49,14 @@ def test_only_what_is_not_there_to_its_end_remains(tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(STUDY)
     study, to, results = str(tmp_path / "two.yaml"), tmp_path / "rest.yaml", tmp_path / "results"
     results.mkdir()
-    assert remaining.write(study, to, results) == f"12 of 12 cells of two are missing: {to}"
+    assert remaining.write(study, to, results) == f"11 of 11 cells of two are missing: {to}"
     assert names(str(to)) == names(study)
     has_run(results, "Pong_dqn_seed0")
     has_run(results, "Pong_dqn_seed1", frames=1_000_000)
-    has_run(results, "Venture_sail-dqn_seed1", emulators=64)
     has_run(results, "Venture_dqn_seed0")
     has_run(results, "Hero_sail-dqn_seed0", emulators=8)
     has_run(results, "Pong_iqn@dopamine_seed0")  # without the other alpha
-    assert remaining.write(study, to, results).startswith("9 of 12 ")
+    assert remaining.write(study, to, results).startswith("8 of 11 ")
     gone = {"atari-Pong/dqn/seed0", "atari-Venture/dqn/seed0", "atari-Hero/sail-dqn,learning.num_envs=8/seed0"}
     assert names(str(to)) == [name for name in names(study) if name not in gone]
     name, marked = find(str(to))
@@ -67,6 +67,15 @@ def test_only_what_is_not_there_to_its_end_remains(tmp_path: Path) -> None:
         if cell.name not in gone:
             assert cells[cell.name].config() == cell.config()
     assert rest.resources.cores == 3
+
+
+def test_a_file_of_a_run_with_other_emulators_is_in_the_way(tmp_path: Path) -> None:
+    """Its name is that of the run that is asked for, which could not be kept."""
+    study, to, results = one_game(tmp_path, 1), tmp_path / "rest.yaml", tmp_path / "results"
+    has_run(results, "Pong_dqn_seed0", emulators=64)
+    with pytest.raises(BadInputError, match="has 16 emulators, and there is a file of Pong, dqn, seed 0 with 64: move"):
+        remaining.write(study, to, results)
+    assert not to.exists()
 
 
 def one_game(folder: Path, seeds: int) -> str:

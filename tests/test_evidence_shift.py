@@ -22,7 +22,7 @@ from sail.studies.cells import Cell  # noqa: E402
 from sail.studies.folder import StudyFolder, open_or_create  # noqa: E402
 from sail.studies.library import find  # noqa: E402
 from sail.studies.local import LocalExecutor  # noqa: E402
-from sail.studies.records import write_json  # noqa: E402
+from sail.studies.records import Record, write_json  # noqa: E402
 from sail.studies.supervisor import Outcome  # noqa: E402
 
 STUDY = """
@@ -179,7 +179,8 @@ def test_files_that_cannot_be_written_now_do_not_end_the_runs(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shift, "COLLECT_SECONDS", 0.0)
-    once, collect = [OSError("no space left")], atari.collect
+    once: list[Exception] = [OSError("no space left"), KeyError("emulators")]
+    collect = atari.collect
 
     def failing(study: Path, to: Path) -> list[str]:
         if once:
@@ -252,6 +253,43 @@ def test_the_next_run_gets_ready_while_one_ends(study: str, tmp_path: Path, monk
     assert not crew.room()
     plays(second, 390)
     assert not crew.room()  # however soon it ends: there is one in hand
+
+
+def test_how_long_a_run_takes_is_seen_from_those_that_play(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, marked = find(study)
+    folder = open_or_create(tmp_path / "runs", marked, name)
+    cell = folder.cells[0]
+    monkeypatch.setattr(LocalExecutor, "wait", lambda self, seconds: [])
+    for left, begins in ((70.0, True), (60.0, False)):
+        crew = shift.Shift(folder, folder.definition()[0].resources, 2, left, lambda: None)
+        assert crew.room()
+        crew._begun[cell.name] = time.monotonic() - 20.0
+        folder.write_record(cell, Record(state="running"))
+        progress = {"step": 10, "steps": 400, "steps_per_second": 10.0}  # so 60 seconds with the beginning
+        write_json(folder.state_path(cell, ".progress"), progress)
+        crew.wait(0)
+        assert crew.room() == begins
+
+
+def test_what_is_done_is_kept_at_once(study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, marked = find(study)
+    folder = open_or_create(tmp_path / "runs", marked, name)
+    cell, collected = folder.cells[0], []
+    crew = shift.Shift(folder, folder.definition()[0].resources, 1, 1000, lambda: collected.append(1))
+    ended: list[Outcome] = []
+    monkeypatch.setattr(LocalExecutor, "wait", lambda self, seconds: ended)
+    for outcome, times in ((Outcome(cell.name, error="It failed.", again=True), 0), (Outcome(cell.name, done=True), 1)):
+        crew._begun[cell.name] = time.monotonic()
+        ended[:] = [outcome]
+        crew.wait(0)
+        assert len(collected) == times
+    ended.clear()
+    crew._end = 0.0
+    with pytest.raises(shift.ShiftOverError):
+        crew.wait(0)
+    assert len(collected) == 2
 
 
 def test_memory_of_the_gpu_is_there_for_one_more_run_and_one_alone_has_all_cores(

@@ -10,9 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sail.errors import BadInputError
+from sail.studies import local
 from sail.studies.folder import StudyFolder, open_or_create
 from sail.studies.marked import Marked, dump
 from sail.studies.resources import Resources, read_resource, read_resources
+from sail.studies.supervisor import environment_of
 
 NUMBERS = st.integers(0, 10**20) | st.floats(0, 1e20).map(lambda number: round(number, 12))
 
@@ -61,3 +63,27 @@ def test_a_study_of_much_memory_can_be_opened_again(tmp_path: Path) -> None:
     marked = Marked("x.yaml", "environments: [kdt]\nagents: [dqn]\nresources: {memory: 1000TB}\n")
     study = open_or_create(tmp_path / "study", marked, "x")
     assert StudyFolder(study.path).definition()[0].resources.memory == 10**15
+
+
+def test_gpus_are_found_where_linux_says_so_and_cells_fail_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some containers have only the devices; and a cell that asked for a GPU must not take days on the CPU."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    monkeypatch.setattr(local, "PROC_GPUS", tmp_path / "gpus")
+    monkeypatch.setattr(local, "DEVICES", tmp_path / "dev")
+    assert local.visible_gpus() == []
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / "dev" / name).touch()
+    assert local.visible_gpus() == ["0", "1"]
+    (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
+    assert local.visible_gpus() == ["0"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    assert local.visible_gpus() == ["3", "5"]
+    on_gpu = environment_of(Resources(gpus=0.5), ["3"])
+    assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu["JAX_PLATFORMS"]) == ("3", "cuda,cpu")
+    assert environment_of(Resources(gpus=1.0), [])["JAX_PLATFORMS"] == "cpu"  # a machine without any
+    monkeypatch.setenv("JAX_PLATFORMS", "rocm")
+    assert environment_of(Resources(gpus=1.0), ["3"])["JAX_PLATFORMS"] == "rocm"

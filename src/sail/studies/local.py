@@ -15,6 +15,8 @@ from sail.studies.resources import Resources, bytes_text
 from sail.studies.supervisor import Outcome, WatchedCell, environment_of
 
 POLL_SECONDS = 0.05
+PROC_GPUS, DEVICES = Path("/proc/driver/nvidia/gpus"), Path("/dev")
+"""Where Linux says which NVIDIA GPUs there are."""
 
 
 class LocalExecutor:
@@ -118,5 +120,6 @@ def visible_gpus() -> list[str]:
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [one for one in chosen.split(",") if one and one != "-1"]
-    folder = Path("/proc/driver/nvidia/gpus")
-    return [str(i) for i in range(len(list(folder.iterdir())))] if folder.is_dir() else []
+    # Containers may have one of them alone.
+    found = len(list(PROC_GPUS.iterdir())) if PROC_GPUS.is_dir() else 0
+    return [str(i) for i in range(found or len(list(DEVICES.glob("nvidia[0-9]*"))))]

@@ -186,6 +186,8 @@ def environment_of(resources: Resources, gpus: list[str] | None = None, share: f
         return env
     if gpus is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        # Where the GPU cannot be had after all the cell fails, and says so, instead of taking days on the CPU.
+        env.setdefault("JAX_PLATFORMS", "cuda,cpu")
     if share < 1:
         env["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.92 * share:.3f}"
     return env
