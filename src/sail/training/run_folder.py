@@ -59,7 +59,8 @@ class RunFolder:
                     (making / log).touch()
                 os.rename(making, path)  # there, as a whole or not at all
         except OSError as error:
-            if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            # What is in the way may also be where a folder above it should be: a symlink that leads nowhere.
+            if error.errno in (errno.EEXIST, errno.ENOTEMPTY) and os.path.lexists(path):
                 raise _taken(path) from None
             raise _unwritable(path, error) from None
         return cls(path)
@@ -156,7 +157,8 @@ def _taken(path: Path) -> TakenError:
 
 
 def _unwritable(path: Path, error: OSError) -> SailError:
-    return disk_error(f"The output folder {path} cannot be written: {error.strerror}.", error)
+    reason = f"{error.filename} is no folder" if error.errno == errno.EEXIST else error.strerror
+    return disk_error(f"The output folder {path} cannot be written: {reason}.", error)
 
 
 def _read_config(path: Path) -> Config:
