@@ -32,3 +32,15 @@ def test_a_name_that_is_taken_while_the_folder_is_made_is_said_to_be(
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     with pytest.raises(TakenError, match="exists already"):
         RunFolder.create(tmp_path / "run", CONFIG, {})
+
+
+def test_where_a_run_comes_from_is_asked_once_however_many_names_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes a few processes of git."""
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(api, "provenance", lambda: asked.append({"commit": "0"}) or asked[-1])
+    monkeypatch.chdir(tmp_path)
+    names = [api._new_folder(CONFIG, None).path.name for _ in range(3)]
+    assert names == ["kdt-sail-dqn-seed0", "kdt-sail-dqn-seed0-2", "kdt-sail-dqn-seed0-3"]
+    assert len(asked) == 3

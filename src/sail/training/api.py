@@ -220,13 +220,14 @@ def _explained() -> Iterator[None]:
 
 def _new_folder(config: Config, out: str | os.PathLike[str] | None) -> RunFolder:
     """The folder that was asked for, or the first free one of those named after the run."""
+    origin = provenance()
     if out is not None:
-        return RunFolder.create(out, config, provenance())
+        return RunFolder.create(out, config, origin)
     seeds = f"seed{config.seed}" if config.seeds == 1 else f"seeds{config.seed}-{config.seed + config.seeds - 1}"
     env = re.sub(r"[:/]", "-", config.env.name)
     base = Path("runs") / f"{env}-{config.agent_name}-{seeds}"
     for number in itertools.count(1):
         path = base if number == 1 else base.with_name(f"{base.name}-{number}")
         with suppress(TakenError):  # by another run, perhaps of this very moment
-            return RunFolder.create(path, config, provenance())
+            return RunFolder.create(path, config, origin)
     raise AssertionError("there is always another number")
