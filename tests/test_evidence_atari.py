@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from curve_files import write_curve
 
 from sail.config import make_config
 from sail.games import GROUPS
@@ -19,7 +19,7 @@ from sail.training.run_folder import RunFolder
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from evidence import atari, claims, dopamine, figures, page, tables  # noqa: E402
+from evidence import atari, dopamine, figures, page, tables  # noqa: E402
 
 PARTS = {name: make for parts in page.pages().values() for name, make in parts.items()}
 EMPTY_PAGE = "".join(f"<!-- {name} -->\n<!-- end of {name} -->\n" for name in PARTS)
@@ -192,59 +192,6 @@ def test_a_score_agrees_inside_the_published_runs_or_near_their_mean(ours: float
     assert dopamine.compare([curve], [point], 2 * 10**6) == []
 
 
-def test_a_ratio_is_of_what_both_have() -> None:
-    x, y = np.array([[2.0, 4.0, np.nan], [4.0, np.nan, np.nan]]), np.array([[1.0, 2.0, 100.0]])
-    # Over seeds x is 3, 4; y is 1, 2: gains 2 and 2 over a mean of 1.5.
-    assert claims.ratio(x, y) == pytest.approx(4 / 3)
-    assert claims.ratio(-y[:, :2], -x[:, :2]) == pytest.approx(2 / 3.5)  # less negative is better
-    assert claims.ratio(x, 0 * y) == math.inf
-    assert claims.ratio(-x, 0 * y) == -math.inf
-    assert claims.ratio(0 * y, 0 * y) == 0
-    assert math.isnan(claims.ratio(x[:, 2:], y[:, 2:]))
-
-
-@pytest.mark.parametrize(
-    ("gains", "verdict"),
-    [
-        ([0.5] * 16, claims.HOLDS),
-        ([-0.5] * 16, claims.DOES_NOT),
-        ([0.5] * 9 + [-0.5] * 7, claims.LEANS),
-        ([0.5] * 7 + [-0.5] * 9, claims.AGAINST),
-        ([0.0] * 16, claims.NO_DIFFERENCE),
-    ],
-)
-def test_verdicts(gains: list[float], verdict: str) -> None:
-    pairs = [(np.array([[1 + gain]]), np.array([[1.0]])) for gain in gains]
-    found = claims.over_games(pairs)
-    assert found.verdict == verdict
-    assert found.text.startswith(f"average {100 * np.mean(gains):+.0f} % [")
-
-
-def test_a_base_of_zero_counts_in_the_median_and_is_said_to_be_missing_in_the_average() -> None:
-    finite, infinite = (np.array([[1.5]]), np.array([[1.0]])), (np.array([[5.0]]), np.array([[0.0]]))
-    found = claims.over_games([finite] * 2 + [infinite] * 3)
-    assert found.text.startswith(
-        "average of the 2 games with a base above or below 0 +50 % [+50 %, +50 %], median unbounded"
-    )
-    assert claims.over_games([infinite] * 2).text == "median unbounded [unbounded, unbounded]"
-
-
-def test_seeds_widen_the_interval() -> None:
-    base = np.array([[1.0]])
-    alone = claims.over_games([(np.array([[1.5]]), base)] * 2)
-    several = claims.over_games([(np.array([[1.0], [2.0]]), base)])
-    assert "median +50 % [+50 %, +50 %]" in alone.text
-    assert "median +50 % [+0 %, +100 %]" in several.text
-
-
-def write_curve(folder: Path, game: str, agent: str, scores: list[float], seed: int = 0) -> None:
-    rows = [
-        {"frames": 10**6 * i, "mean_return": score, "episodes": 3} | dict.fromkeys(atari.LOGGED[1:])
-        for i, score in enumerate(scores, 1)
-    ]
-    tables.write(folder / "atari" / f"{game}_{agent}_seed{seed}.csv", {"commit": "abc", "emulators": 64}, rows)
-
-
 def row_of(text: str, claim: str) -> list[str]:
     """The cells of the row of a claim."""
     return next(
@@ -305,51 +252,6 @@ def test_the_page_says_what_the_files_say(tmp_path: Path) -> None:
     assert page.filled(text, PARTS, tmp_path) == text
     with pytest.raises(SystemExit, match="claims"):
         page.filled("", PARTS, tmp_path)
-
-
-def kdt_row(agent: str, share: float, low: float, high: float, value: float) -> dict[str, Any]:
-    row: dict[str, Any] = {"env": "kdt", "agent": agent, "settings": "env.slip=0.0", "seeds": 100, "step": 300_000}
-    row |= {"share": share, "low": low, "high": high, "q_key": value, "q_key_10": 0.1, "q_key_90": 0.9}
-    return row | {"key_preferred": 0.5}
-
-
-def test_gridworlds_are_judged_by_their_intervals(tmp_path: Path) -> None:
-    rows = [kdt_row("sail-dqn", 0.9, 0.8, 0.95, 0.7), kdt_row("strsil-dqn", 0.5, 0.4, 0.6, 0.3)]
-    rows.append(kdt_row("al-dqn", 0.85, 0.75, 0.9, 0.8))
-    tables.write(tmp_path / "x.csv", {}, rows)
-
-    def judged(make: Any, *agents: str) -> str:
-        ours: claims.Ours = make("x.csv", "kdt", agents, "env.slip=0.0", 300_000)(tmp_path)
-        return ours.verdict
-
-    assert judged(claims.solved, "sail-dqn", "strsil-dqn") == claims.HOLDS
-    assert judged(claims.solved, "strsil-dqn", "sail-dqn") == claims.DOES_NOT
-    assert judged(claims.solved, "sail-dqn", "al-dqn") == claims.NO_DIFFERENCE
-    assert judged(claims.solved, "sail-dqn", "dqn") == claims.UNTESTED
-
-    def valued(optimum: float) -> str:
-        agents = ("strsil-dqn", "sail-dqn")
-        return claims.undervalued("x.csv", "kdt", agents, "env.slip=0.0", 300_000, optimum)(tmp_path).verdict
-
-    # Eight of ten seeds are between 0.1 and 0.9.
-    assert [valued(optimum) for optimum in (0.95, 0.5, 0.05)] == [claims.HOLDS, claims.NO_DIFFERENCE, claims.DOES_NOT]
-
-
-def test_agents_are_compared_by_the_time_of_their_updates(tmp_path: Path) -> None:
-    assert claims.update_rates("x.json", ("a", "b", "c"), 2.0)(tmp_path / "results") == claims.Ours()
-    folder = tmp_path / "benchmarks" / "results"
-    folder.mkdir(parents=True)
-    rounds = {"a": [9.0, 8.0], "b": [10.0, 12.0], "c": [15.0, 18.0]}
-    rows = {k: {"frames_per_second_at_most": 120 / min(v), "us_of_rounds": v} for k, v in rounds.items()}
-    (folder / "x.json").write_text(json.dumps({"agents": rows}))
-
-    def found(times: float) -> claims.Ours:
-        return claims.update_rates("x.json", ("a", "b", "c"), times)(tmp_path / "results")
-
-    assert "15.0, 12.0, 8.0 by updates alone" in found(2).number
-    assert "1.50 times as fast [1.25, 1.80]" in found(2).number  # 15 / 12 to 18 / 10
-    assert [found(times).verdict for times in (1.2, 1.5, 2.0)] == [claims.HOLDS, claims.NO_DIFFERENCE, claims.DOES_NOT]
-    assert found(2).seeds == "2 rounds"
 
 
 def test_deep_sea_by_size(tmp_path: Path) -> None:
@@ -432,11 +334,6 @@ def test_favourite_actions_are_named_by_what_was_done_to_them(tmp_path: Path) ->
         "| al-dqn, alpha 0.5 | 25 % | 0.013 | 3 of 4 [0.30, 0.95] |",
         "| al-dqn, held for 1,000 steps | 25 % | 0.013 | 1 of 4 [0.05, 0.70] |",
     ]
-
-
-def test_one_run_of_one_game_has_no_interval() -> None:
-    one = np.array([[1.0, 3.0]])
-    assert claims.over_games([(3 * one, one)]) == claims.OverGames("+200 %, no interval", claims.UNTESTED)
 
 
 def test_curves_are_drawn(tmp_path: Path) -> None:
