@@ -1,7 +1,11 @@
 """Checkpoints: `checkpoints/STEP/{state.safetensors, meta.json}`, whole or not there at all, and never code.
 
 A checkpoint is written to a temporary folder, flushed to the disk and renamed, so a kill at any moment leaves the ones
-before it as they were. `meta.json` carries the digest of the state, so that a damaged one is known for what it is.
+before it as they were. One of the same step is replaced where a run was stopped and goes on: it steps aside until the
+new one is in its place, and counts for as long as nothing is. `meta.json` carries the digest of the state, so that a
+damaged one is known for what it is.
+
+One process writes, and others may read meanwhile: they change nothing, and look again where they were overtaken.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from safetensors.numpy import load, save
 from sail.errors import BadInputError
 
 SCHEMA = 1
+WRITING, ASIDE = ".writing-", ".replaced-"
 State = TypeVar("State")
 
 
@@ -35,35 +40,71 @@ class NoCheckpointError(BadInputError):
 
 def save_checkpoint(folder: Path, step: int, state: Any, meta: dict[str, Any], keep: int) -> None:
     """Writes a checkpoint for `step`, then removes all but the `keep` newest."""
-    final, temporary = folder / f"{step:012d}", folder / f".writing-{step:012d}"
-    for left_by_a_kill in folder.glob(".writing-*"):
-        shutil.rmtree(left_by_a_kill, ignore_errors=True)
+    name = f"{step:012d}"
+    final, temporary, aside = folder / name, folder / f"{WRITING}{name}", folder / f"{ASIDE}{name}"
+    _tidy(folder)
     temporary.mkdir(parents=True)
     content = save({name: _to_numpy(leaf) for name, leaf in _named_leaves(state)})
     _write(temporary / "state.safetensors", content)
     meta = {"schema": SCHEMA, "step": step, "sha256": hashlib.sha256(content).hexdigest(), **meta}
     _write(temporary / "meta.json", json.dumps(meta, indent=1).encode())
-    shutil.rmtree(final, ignore_errors=True)  # left by a run that was resumed from before it
-    os.replace(temporary, final)
+    if final.exists():  # written when the run was stopped here, or before it was resumed from an older one
+        os.rename(final, aside)
+    os.rename(temporary, final)
     _sync_folder(folder)
-    for old in list_checkpoints(folder)[:-keep]:
+    for old in (aside, *list_checkpoints(folder)[:-keep]):
         shutil.rmtree(old, ignore_errors=True)
 
 
+def _tidy(folder: Path) -> None:
+    """Half a checkpoint that a kill has left goes; one that was aside comes back, if nothing is in its place."""
+    for half in folder.glob(f"{WRITING}*"):
+        shutil.rmtree(half, ignore_errors=True)
+    for aside in folder.glob(f"{ASIDE}*"):
+        final = folder / _step_name(aside)
+        if final.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(aside, final)
+
+
 def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first."""
-    return sorted(path for path in folder.glob("[0-9]*") if path.is_dir()) if folder.is_dir() else []
+    """The checkpoints of a run, oldest first; see `step_of`."""
+    by_step = {_step_name(Path(name)): folder / name for name in sorted(_entries(folder))}  # ASIDE sorts in front
+    return [by_step[name] for name in sorted(by_step)]
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step of one of those that `list_checkpoints` gives. (Its name says more, where a kill has left it aside.)"""
+    return int(_step_name(checkpoint))
+
+
+def _step_name(path: Path) -> str:
+    return path.name.removeprefix(ASIDE)
+
+
+def _entries(folder: Path) -> dict[str, int]:
+    """The folders of checkpoints by name, with what tells one from another of that name; as they are at one moment."""
+    try:
+        with os.scandir(folder) as found:
+            return {one.name: one.inode() for one in found if _step_name(Path(one.name))[:1].isdigit() and one.is_dir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
 
 
 def load_newest(folder: Path, like: State) -> tuple[State, dict[str, Any], list[str]]:
     """The newest usable checkpoint, shaped like `like`; its meta data; and a sentence for each one passed over."""
     passed_over: list[str] = []
+    before = _entries(folder)
     for path in reversed(list_checkpoints(folder)):
         try:
             state, meta = _load(path, like)
             return state, meta, passed_over
         except DamagedCheckpointError as error:
-            passed_over.append(f"Checkpoint {path.name} is damaged ({error}): falling back to the one before it.")
+            if _entries(folder) != before:  # not damaged, but replaced or removed while it was read
+                return load_newest(folder, like)
+            name = _step_name(path)
+            passed_over.append(f"Checkpoint {name} is damaged ({error}): falling back to the one before it.")
     found = f"all {len(passed_over)} in it are damaged" if passed_over else "it holds none"
     raise NoCheckpointError(f"There is no usable checkpoint in {folder}: {found}; start the run anew.")
 

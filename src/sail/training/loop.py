@@ -208,7 +208,11 @@ def _check_networks(params: Any, step: int, run: RunFolder) -> None:
 
 def _not_finite(what: str, where: tuple[int, int], run: RunFolder) -> TrainingError:
     kept = checkpoint.list_checkpoints(run.checkpoints)
-    last = f"the last good checkpoint is that of step {int(kept[-1].name):,}" if kept else "there was no checkpoint yet"
+    last = (
+        f"the last good checkpoint is that of step {checkpoint.step_of(kept[-1]):,}"
+        if kept
+        else "there was no checkpoint yet"
+    )
     return TrainingError(
         f"The {what} of seed {where[0]} is not finite at step {where[1]:,}, so training stopped; {last}."
     )
