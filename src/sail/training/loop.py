@@ -91,9 +91,10 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
                 if failure is not None:
                     saver.save(state, phase, so_far)
                     raise failure
-                if stop.is_set() or (phase.step < phase.end and saver.is_due()):
+                stopping = stop.is_set()  # once: a signal that comes after this is for the next look
+                if stopping or (phase.step < phase.end and saver.is_due()):
                     saver.save(state, phase, so_far)
-                if stop.is_set():  # at the end of a phase too: its evaluation may take minutes, and can wait
+                if stopping:  # at the end of a phase too: its evaluation may take minutes, and can wait
                     raise _interrupted(run, phase.step)
             _check_networks(program.params(state), phase.step, run)
             try:
@@ -107,9 +108,10 @@ def run_training(run: RunFolder, start: Start, reporter: Reporter) -> dict[str, 
             run.append("metrics.jsonl", rows)
             reporter.phase(rows)
             phase = phase.next()
-            if phase.step >= config.steps or stop.is_set() or saver.is_due() or not config.checkpoint.seconds:
+            stopping = stop.is_set()
+            if phase.step >= config.steps or stopping or saver.is_due() or not config.checkpoint.seconds:
                 saver.save(state, phase, seconds)
-            if stop.is_set() and phase.step < config.steps:
+            if stopping and phase.step < config.steps:
                 raise _interrupted(run, phase.step)
     return _finish(run, program, state)
 
