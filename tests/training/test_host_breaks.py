@@ -16,7 +16,7 @@ import pytest
 from conftest import tiny_flags
 
 import sail
-from sail.training import checkpoint, emulators
+from sail.training import checkpoint, emulators, host
 from sail.training.host import HostProgram
 from sail.training.loop import InterruptedTrainingError
 from sail.training.run_folder import RunFolder
@@ -144,6 +144,24 @@ def test_a_run_interrupted_in_mid_phase_counts_what_came_before_and_after(tmp_pa
     run = sail.resume(out, reporter=heard)
     assert "filling it with 1,000 new steps" in heard.notes[-1]
     assert run.episodes()[: len(before)] == before and run.episodes()[len(before)]["step"] > 1000
+    assert_whole(run)
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_run_interrupted_at_its_last_step_is_evaluated_without_a_ring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, journal: bool
+) -> None:
+    """Filling it again may take hours, for steps that nothing would be learned from."""
+    out = tmp_path / "run"
+    with pytest.raises(InterruptedTrainingError, match="step 1,600; go on with 'sail resume"):
+        sail.train_config(tiny(checkpoint={"replay": journal}), out=out, reporter=Heard(stop_at=1600))
+    for file in (out / "replay").glob("*.safetensors"):
+        file.unlink()
+    monkeypatch.setattr(host, "Pools", lambda *_: pytest.fail("no environments are needed but those of the evaluation"))
+    heard = Heard()
+    run = sail.resume(out, reporter=heard)
+    assert heard.notes[0] == "Resuming at step 1,600." and len(heard.notes) == 1 + journal
+    assert not any("filling" in note for note in heard.notes)
     assert_whole(run)
 
 

@@ -174,7 +174,7 @@ def test_what_fails_in_the_thread_of_the_learner_stops_the_run(
 
 def test_a_ring_that_cannot_be_filled_again_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = Trained(tiny(), 400)
-    program = program_of(tiny())
+    program = program_of(tiny(steps=200_000))
 
     def broken(*arguments: Any) -> Any:
         raise MemoryError("the device is full")

@@ -91,14 +91,17 @@ class HostProgram:
         """The learner as it was, and the ring as it was kept.
 
         A ring that was not kept is filled again by the learner's policy, at its epsilon, before learning goes on.
+        Where all steps are taken it does not go on: what is missing is an evaluation.
         """
         step = int(meta["step"])
-        if self._journal is not None and "replay" in meta:
+        if self._journal is not None and meta.get("replay"):
             try:
                 return self._replay(saved, meta["replay"], self._journal)
             except DamagedJournalError as error:
                 note(f"The replay ring that was kept cannot be read ({error}).")
         state = self._with_empty_ring(saved)
+        if step >= self.config.steps:
+            return state
         refill = min(step, self.config.replay.capacity)
         note(f"The replay ring is not there: filling it with {refill:,} new steps first, which do not count.")
         self._taken[:] = step - refill
