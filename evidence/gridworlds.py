@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -41,8 +42,8 @@ def by_size(rows: Sequence[dict[str, Any]]) -> dict[str, dict[int, dict[str, Any
     return found
 
 
-def collect(study: Path, to: Path) -> str:
-    """Writes the CSV of a study's finished cells; says how many are not."""
+def collect(study: Path, to: Path, command: str | None = None) -> str:
+    """Writes the CSV of a study's finished cells; says how many are not. `command` made them if no study did."""
     cells = study / "cells"
     paths = run_folders(cells)
     groups: dict[tuple[str, str], list[RunFolder]] = defaultdict(list)
@@ -56,7 +57,7 @@ def collect(study: Path, to: Path) -> str:
     sources = [provenance(run.path) for run in runs]
     about = {
         "study": yaml.safe_load((study / "study.yaml").read_text()).get("title", study.name),
-        "command": f"{sources[0]['command']}; the others likewise, with the agent, seeds and settings of their rows",
+        "command": command or f"sail study run {_name(study)}; a cell of it: {sources[0]['command']}",
         "hardware": _same([_hardware(source) for source in sources]),
         "versions": _same([source["versions"] for source in sources]),
         "seconds": "of training up to this step, all seeds together",
@@ -70,6 +71,11 @@ def collect(study: Path, to: Path) -> str:
     rows = [row for (_, name), group in groups.items() for row in _rows(name, group)]
     tables.write(to, about, rows)
     return f"{to}: {len(runs)} of {len(paths)} cells that have begun are done."
+
+
+def _name(study: Path) -> str:
+    """As `sail study run` takes it."""
+    return str(json.loads((study / "study.json").read_text())["name"])
 
 
 def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:

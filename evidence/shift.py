@@ -151,7 +151,7 @@ def work(study: str, minutes: float, workers: int, results: Path, folder: Path, 
     resources = rest.definition()[0].resources
     # Memory of the GPU for one more, which gets ready; cores are the machine's own where few play.
     resources = replace(resources, gpus=1 / (workers + 1), cores=max(resources.cores, cores() // workers))
-    with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(reporter.note):
+    with rest.driving(), StudyReporter(rest) as reporter, multi_process_service(workers, reporter.note):
         said: dict[str, str] = {}  # of each file, the last time that it was written
 
         def write_files() -> None:
@@ -191,9 +191,12 @@ def how_far(study: StudyFolder) -> str:
 
 
 @contextmanager
-def multi_process_service(note: Callable[[str], None]) -> Iterator[None]:
-    """Lets several processes use a GPU at the same time, where there is one and its service."""
-    if not visible_gpus():
+def multi_process_service(workers: int, note: Callable[[str], None]) -> Iterator[None]:
+    """Lets several processes use a GPU at the same time, where there is one and its service.
+
+    A run that plays alone has no need of it: the one that gets ready beside it hardly uses the GPU.
+    """
+    if workers < 2 or not visible_gpus():
         yield
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:

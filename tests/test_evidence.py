@@ -30,6 +30,7 @@ SOURCE = {
 def study(tmp_path: Path) -> Path:
     """Two cells of four seeds, one done and one not; and a seed that was added to the first later, for fewer steps."""
     (tmp_path / "study.yaml").write_text("title: A study\n")
+    (tmp_path / "study.json").write_text('{"name": "kdt/some"}')
     for agent in ("dqn", "sail-dqn"):
         config = make_config("kdt", agent, {"seeds": 4, "seed": 10})
         run = RunFolder.create(tmp_path / "cells" / "kdt" / f"{agent},env.slip=0.1" / "seeds10-13", config, SOURCE)
@@ -85,7 +86,7 @@ def test_a_study_is_summed_up(study: Path) -> None:
     assert first["action_gap"] is None
     assert (first["seconds"], second["seconds"], first["commit"]) == (15, 20, "beef; c0ffee")
     assert tables.about(to)["hardware"] == "a CPU, 2 cores, cpu"
-    assert tables.about(to)["command"].startswith("sail train kdt; the others")
+    assert tables.about(to)["command"] == "sail study run kdt/some; a cell of it: sail train kdt"
 
 
 def test_steps_are_counted_from_the_first_success_of_the_first_half() -> None:
@@ -103,6 +104,15 @@ def test_figures_are_drawn_from_the_files(study: Path) -> None:
     made = figures.draw_all(study / "results", study / "pictures")
     assert {path.name for path in made} == {"kdt_solved.png", "kdt_stale_share.png", "kdt_key_value.png"}
     assert all(path.stat().st_size > 5_000 for path in made)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results").rglob("*.csv")), ids=lambda path: path.stem)
+def test_every_file_says_what_made_it(path: Path) -> None:
+    """The commit may stand in each row; what others published has a source instead."""
+    says = tables.about(path).keys() | tables.read(path)[0].keys()
+    assert says.issuperset(
+        {"source"} if path.stem.startswith("published") else {"commit", "command", "hardware", "seconds"}
+    )
 
 
 def test_every_committed_figure_can_be_drawn_again(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_how_long_a_run_takes_is_seen_from_whole_ones(
     ):
         ended[:] = [outcome]
         crew.wait(0)
-        assert crew._longest == pytest.approx(longest, abs=1.0)
+        assert longest <= crew._longest <= 2 * longest  # a busy machine may add to it
 
 
 def test_a_run_that_failed_on_the_way_tells_nothing_of_how_long_one_takes(
@@ -204,7 +204,7 @@ def test_the_multi_process_service_is_started_and_ended(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     notes: list[str] = []
-    with shift.multi_process_service(notes.append):
+    with shift.multi_process_service(3, notes.append):
         place = os.environ.get("CUDA_MPS_PIPE_DIRECTORY")
         assert (place is not None) == works
     assert "CUDA_MPS_PIPE_DIRECTORY" not in os.environ
@@ -213,12 +213,12 @@ def test_the_multi_process_service_is_started_and_ended(
         assert calls.read_text() == f"-d {place}\n {place}\nquit\n"
 
 
-def test_without_the_service_or_a_gpu_runs_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_go_on_without_the_service_or_a_gpu_and_one_alone_needs_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     notes: list[str] = []
-    for gpus, number_of_notes in (("", 0), ("0", 1)):
+    for gpus, workers, number_of_notes in (("", 2, 0), ("0", 1, 0), ("0", 2, 1)):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
-        with shift.multi_process_service(notes.append):
+        with shift.multi_process_service(workers, notes.append):
             pass
         assert len(notes) == number_of_notes
 
@@ -231,27 +231,27 @@ def test_the_next_run_gets_ready_while_one_ends(study: str, tmp_path: Path, monk
     monkeypatch.setattr(shift.Shift, "submit", lambda self, cell: self._begun.update({cell.name: time.monotonic()}))
     crew = shift.Shift(folder, folder.definition()[0].resources, 1, 1000, lambda: None)
 
-    def plays(cell: Cell, step: int) -> None:  # at 10 steps a second, of 400
+    def plays(cell: Cell, step: int) -> None:  # at 10 steps a second, of 4,000
         record = folder.record(cell)
         record.state = "running"
         folder.write_record(cell, record)
-        progress = {"step": step, "steps": 400, "steps_per_second": 10.0 if step else None}
+        progress = {"step": step, "steps": 4000, "steps_per_second": 10.0 if step else None}
         write_json(folder.state_path(cell, ".progress"), progress)
         crew.wait(0)
 
     assert crew.room()
     crew.submit(first)
-    crew._begun[first.name] -= 20.0
+    crew._begun[first.name] -= 100.0
     assert not crew.room()  # since nobody knows how long it has yet to go
-    plays(first, 0)  # so a run begins within 20 seconds
+    plays(first, 0)  # so a run begins within 100 seconds
     assert not crew.room()
-    plays(first, 190)
-    assert not crew.room()  # 21 seconds are left
-    plays(first, 210)
-    assert crew.room()  # 19 are
+    plays(first, 2000)
+    assert not crew.room()  # 200 seconds are left
+    plays(first, 3010)
+    assert crew.room()  # 99 are
     crew.submit(second)
     assert not crew.room()
-    plays(second, 390)
+    plays(second, 3990)
     assert not crew.room()  # however soon it ends: there is one in hand
 
 
@@ -262,7 +262,7 @@ def test_how_long_a_run_takes_is_seen_from_those_that_play(
     folder = open_or_create(tmp_path / "runs", marked, name)
     cell = folder.cells[0]
     monkeypatch.setattr(LocalExecutor, "wait", lambda self, seconds: [])
-    for left, begins in ((70.0, True), (60.0, False)):
+    for left, begins in ((300.0, True), (60.0, False)):
         crew = shift.Shift(folder, folder.definition()[0].resources, 2, left, lambda: None)
         assert crew.room()
         crew._begun[cell.name] = time.monotonic() - 20.0
