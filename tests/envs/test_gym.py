@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from itertools import count, islice
 
@@ -472,6 +473,35 @@ def test_what_a_process_raised_is_said_by_us_alone(how, capfd, recwarn):
         run_until_it_breaks(make("Broken", num_envs=2, processes=True, kwargs=how), steps=1000)
     assert capfd.readouterr() == ("", "") and [str(one.message) for one in recwarn] == []
     assert gymnasium.logger.error is said_before
+
+
+def test_gymnasium_is_silent_until_the_last_thread_is_through(monkeypatch):
+    """Pools step in threads of their own, and come and go as they like."""
+    said = []
+    monkeypatch.setattr(gymnasium.logger, "error", said.append)
+    first, second = gym_making.errors_left_to_us(), gym_making.errors_left_to_us()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    gymnasium.logger.error("while the second is still in there")
+    second.__exit__(None, None, None)
+    assert said == []
+
+    def come_and_go():
+        for _ in range(500):
+            with gym_making.errors_left_to_us():
+                gymnasium.logger.error("in there")
+
+    often, interval = [threading.Thread(target=come_and_go) for _ in range(4)], sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    for thread in often:
+        thread.start()
+    for thread in often:
+        thread.join()
+    sys.setswitchinterval(interval)
+    assert said == []
+    gymnasium.logger.error("after all")
+    assert said == ["after all"]
 
 
 def test_a_process_that_ends_or_hangs_is_noticed(monkeypatch):

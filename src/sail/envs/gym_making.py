@@ -6,9 +6,10 @@ import difflib
 import importlib
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -32,18 +33,50 @@ class EnvRaisedError(Exception):
     """What an environment raised, and where. Unlike that error itself, it is sure to pass between processes."""
 
 
+class _Muted:
+    """How many want Gymnasium to say nothing itself, and what it would say it with."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted_by = 0
+        self._before: Any = None
+
+    def begin(self) -> None:
+        """Nothing is said until as many have ended as have begun."""
+        with self._lock:
+            self._wanted_by += 1
+            if self._wanted_by == 1:
+                logger = _logger()
+                self._before, logger.error = logger.error, lambda *_: None
+
+    def end(self) -> None:
+        """Whoever is the last has things as they were."""
+        with self._lock:
+            self._wanted_by -= 1
+            if self._wanted_by == 0:
+                _logger().error = self._before
+
+
+_MUTED = _Muted()
+
+
+@cache
+def _logger() -> Any:
+    return importlib.import_module("gymnasium.logger")
+
+
 @contextmanager
 def errors_left_to_us() -> Iterator[None]:
     """Has Gymnasium say nothing itself of what an environment in a process raised, while it passes that on.
 
-    It would print every traceback twice, as warnings, before our sentence about the same.
+    It would print every traceback twice, as warnings, before our sentence about the same. Every pool of every seed
+    steps in a thread of its own, so one may be in here while another comes or goes.
     """
-    logger: Any = importlib.import_module("gymnasium.logger")
-    before, logger.error = logger.error, lambda *_: None
+    _MUTED.begin()
     try:
         yield
     finally:
-        logger.error = before
+        _MUTED.end()
 
 
 def find_spec(gymnasium: Any, name: str) -> Any:
