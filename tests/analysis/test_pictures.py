@@ -100,10 +100,19 @@ def test_a_picture_without_an_ending_is_a_png(run: Path, capsys: Any) -> None:
     assert (run / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("to", ["x.doc", "no/such/x.png"])
+@pytest.mark.parametrize("to", ["x.doc", "x.pgf", "x.rgba", "no/such/x.png"])
 def test_where_no_picture_can_be_is_said(run: Path, to: str, capsys: Any) -> None:
     code, out, err = said(capsys, "draw", run, "--out", run / to)
     assert code == 2 and out == "" and f"{to} cannot be written: " in err and err.count("\n") == 1
+
+
+def test_every_ending_that_is_offered_can_be_drawn(run: Path, capsys: Any) -> None:
+    _, _, err = said(capsys, "draw", run, "--out", run / "x.doc")
+    endings = err[err.index("one of ") + len("one of ") : err.index(")")].split(", ")
+    assert {"png", "svg", "pdf", "eps"} <= set(endings) and not {"pgf", "raw", "rgba"} & set(endings)
+    for ending in endings:
+        code, _, err = said(capsys, "draw", run, "--out", run / f"x.{ending}")
+        assert (code, err) == (0, "") and (run / f"x.{ending}").stat().st_size > 0
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,14 @@ from sail.errors import BadInputError
 from sail.files import check_can_be_made, write_whole
 
 
+NO_PICTURES = {"pgf", "raw", "rgba"}
+"""What matplotlib writes as well: text for a LaTeX that it wants to be there, and bytes that nothing opens."""
+
+
 def check_picture(to: Path) -> Path:
     """The path, if a picture can be written there: asked before it is drawn. Without an ending it becomes a PNG."""
     to = to if to.suffix else to.with_suffix(".png")
-    endings = sorted(Figure().canvas.get_supported_filetypes())
+    endings = sorted(Figure().canvas.get_supported_filetypes().keys() - NO_PICTURES)
     if to.suffix[1:].lower() not in endings:
         raise BadInputError(
             f"{to} cannot be written: a picture ends in .png, .svg or .pdf (or in one of {', '.join(endings)})."
