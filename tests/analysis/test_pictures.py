@@ -24,6 +24,12 @@ def test_it_names_the_agent_as_the_command_line_does(tmp_path: Path, agent: str,
     assert summary_figure(run.path).get_suptitle() == f"{named} on kdt"
 
 
+def test_a_config_may_leave_out_what_has_a_default(run: Path) -> None:
+    (run / "config.yaml").write_text("env: {name: kdt}\n")
+    assert summary_figure(run).get_suptitle() == "SAIL-DQN on kdt"
+    assert main(["draw", str(run), "--out", str(run / "x.png")]) == 0
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run of Key-Door-Treasure with two lines of metrics and a route."""

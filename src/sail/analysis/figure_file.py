@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from sail.errors import BadInputError
 from sail.files import check_can_be_made, write_whole
 
-
 NO_PICTURES = {"pgf", "raw", "rgba"}
 """What matplotlib writes as well: text for a LaTeX that it wants to be there, and bytes that nothing opens."""
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-import yaml
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from sail.analysis.figure_file import save_figure
 from sail.analysis.route_file import read_route
-from sail.analysis.runs import LeftOut, SeedCurve, agent_name, read_curves
+from sail.analysis.runs import LeftOut, SeedCurve, read_curves
+from sail.training.run_folder import RunFolder
 
 matplotlib.use("Agg", force=False)
 
@@ -35,10 +35,10 @@ def summary_figure(run: Path, left_out: list[LeftOut] | None = None) -> Figure:
     """
     left_out = [] if left_out is None else left_out
     curves, route = read_curves(run, left_out), read_route(run, left_out)
-    config = yaml.safe_load((run / "config.yaml").read_text())
+    config = RunFolder(run).config
     figure = Figure(figsize=(11, 4.6) if route else (6.5, 4.6), layout="constrained")
     axes = figure.subplots(1, 2, width_ratios=[1.35, 1]) if route else [figure.subplots()]
-    figure.suptitle(f"{agent_name(config).upper()} on {config['env']['name']}", color=INK, fontweight="bold")
+    figure.suptitle(f"{config.agent_name.upper()} on {config.env.name}", color=INK, fontweight="bold")
     draw_curve(axes[0], curves)
     if route:
         draw_grid(axes[1], route.grid, route.cells)
