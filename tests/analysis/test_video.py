@@ -56,6 +56,16 @@ def test_mp4_has_every_frame_for_as_long_as_it_should_be_seen(tmp_path: Path, fp
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_name_with_a_colon_is_no_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of environments have one, and so may those of runs."""
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.chdir(tmp_path)
+    Path("atari:Pong-dqn").mkdir()
+    for name in ("atari:Pong.mp4", "atari:Pong-dqn/episode.mp4"):
+        assert save_video(recording(), name) == Path(name)
+        assert ffmpeg.count_frames_and_secs(str(tmp_path / name))[0] == STEPS
+
+
 @pytest.mark.parametrize("suffix", [".webp", ".gif", ".GIF"])
 def test_webp_and_gif_have_every_frame_for_as_long_as_it_should_be_seen(tmp_path: Path, suffix: str) -> None:
     path = save_video(recording(), str(tmp_path / f"episode{suffix}"))

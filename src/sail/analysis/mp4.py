@@ -30,6 +30,7 @@ def write_mp4(path: Path, frames: Iterable[Any], number: int, size: tuple[int, i
 
     There are `number` frames, of bytes [height, width, 3], with even sides. Raises OSError with the reason.
     """
+    path = path.absolute()  # ffmpeg takes what comes before a colon for a protocol, as in atari:Pong.mp4
     ffmpeg = find_ffmpeg()
     # Not by imageio_ffmpeg's own writer: that leaves the terminal to ffmpeg, which repeats what we say in five lines.
     process = subprocess.Popen(
