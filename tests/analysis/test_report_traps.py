@@ -192,3 +192,23 @@ def test_what_is_named_by_hand_may_be_anything(tmp_path: Path) -> None:
     report = build_report([tmp_path], reps=50)
     assert report.page["agents"] == ["dqn", "own-my-agent"]
     assert part(report, "relative-improvement")["rows"][0]["cells"][:2] == ["own-my-agent", "dqn"]
+
+
+@pytest.mark.parametrize("formats", ["html,csv", "csv"])
+@pytest.mark.parametrize("in_the_way", ["a file", "a link that leads nowhere"])
+def test_what_is_in_the_way_of_the_files_is_said_before_there_is_a_page(
+    tmp_path: Path, capsys: Any, formats: str, in_the_way: str
+) -> None:
+    write_run(tmp_path / "run", "kdt", "dqn", {0: [1.0]})
+    files = tmp_path / "r-files"
+    if in_the_way == "a file":
+        files.write_text("mine")
+    else:
+        files.symlink_to("nowhere")
+    command = ["report", str(tmp_path / "run"), "--out", str(tmp_path / "r.html"), "--format", formats]
+    assert main(command) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err == (
+        f"sail: {files} is no folder, and the report's files belong into it: give --out another name.\n"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r-files", "run"]

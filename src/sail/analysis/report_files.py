@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,14 +19,16 @@ from sail.files import NewFolder, write_whole
 
 def write_report(report: Report, out: Path, formats: Sequence[str]) -> list[Path]:
     """Writes `out` (the page) and, for other formats, files in a folder NAME-files beside it."""
+    others = [name for name in formats if name != "html"]
+    folder = out.with_name(f"{out.stem}-files")
+    if others and os.path.lexists(folder) and not folder.is_dir():  # before there is a page without its files
+        raise BadInputError(f"{folder} is no folder, and the report's files belong into it: give --out another name.")
     written: list[Path] = []
     if "html" in formats:
         write_whole(out, page_html(report.page))
         written.append(out)
-    others = [name for name in formats if name != "html"]
     if not others:
         return written
-    folder = out.with_name(f"{out.stem}-files")
     with NewFolder(folder):
         return [*written, *_write_others(report, folder, others)]
 
