@@ -330,6 +330,13 @@ def test_default_clips(agent: str, rule: dict, clip: float | None) -> None:
         (("kdt",), {"optimiser": {"bb1": 1}}, "setting", "optimiser.bb1", "optimiser.b1"),
         (("kdt",), {"optimiser": {"name": "rmsprop", "decy": 1}}, "setting", "optimiser.decy", "optimiser.decay"),
         (("kdt",), {"optimiser": {"name": "adma"}}, "optimiser", "adma", "adam"),
+        (("kdt",), {"slip": 0.1}, "setting", "slip", "env.slip"),
+        (("deep-sea",), {"size": 10}, "setting", "size", "env.size"),
+        (("probe-chain",), {"length": 3}, "setting", "length", "env.length"),
+        (("atari:Pong",), {"sticky": 0}, "setting", "sticky", "env.sticky"),
+        (("gym:CartPole-v1",), {"kwargs": {}}, "setting", "kwargs", "env.kwargs"),
+        (("kdt",), {"b1": 0.5}, "setting", "b1", "optimiser.b1"),
+        (("kdt",), {"optimiser": {"name": "rmsprop"}, "centered": 0}, "setting", "centered", "optimiser.centered"),
     ],
 )
 def test_unknown_names(args, overrides, kind: str, wrong: str, nearest: str) -> None:
@@ -339,6 +346,18 @@ def test_unknown_names(args, overrides, kind: str, wrong: str, nearest: str) -> 
 def test_a_setting_of_another_optimiser_is_unknown() -> None:
     assert "'optimiser.b1'" in refusal(optimiser={"name": "rmsprop", "b1": 0.9})
     assert "'optimiser.centered'" in refusal(optimiser={"centered": True})
+
+
+def test_a_setting_that_only_others_have_is_not_suggested() -> None:
+    for env, overrides in (
+        ("atari:Pong", {"slip": 0.1}),
+        ("kdt", {"sticky": 0}),
+        ("kdt", {"centered": True}),
+        ("kdt", {"optimiser": {"name": "rmsprop"}, "b2": 0.1}),
+    ):
+        (name,) = overrides.keys() - {"optimiser"}
+        said = refusal(env, **overrides)
+        assert said.startswith(f"There is no setting '{name}': ") and f".{name}" not in said
 
 
 def test_where_nothing_is_near_the_names_are_listed() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -172,13 +173,12 @@ def _named(overrides: Mapping[str, Any], section: str, key: str, known: Mapping[
 
 def config_from_tree(tree: Mapping[str, Any]) -> Config:
     """Validates a nested mapping, such as a parsed config.yaml."""
-    env = tree.get("env") if isinstance(tree, Mapping) else None
-    if isinstance(env, Mapping) and isinstance(env.get("name"), str):
-        settings_class(env["name"])
+    sections = _sections(tree if isinstance(tree, Mapping) else {})
     try:
         return _aligned(_CONFIG.validate_python(tree))
     except ValidationError as error:
-        raise invalid_settings(error, _fields, members=(*ENV_SETTINGS, "probe", *KINDS, *OPTIMISERS)) from None
+        members = (*ENV_SETTINGS, "probe", *KINDS, *OPTIMISERS)
+        raise invalid_settings(error, partial(_fields, sections), members) from None
 
 
 def config_to_tree(config: Config) -> dict[str, Any]:
@@ -267,10 +267,17 @@ def _check_parts(config: Config) -> None:
         )
 
 
-def _fields(path: list[str]) -> list[str]:
-    """The settings in a section. pydantic adds the chosen member of a union (kdt, adam) to the path."""
-    defaults = {field.name: field.default for field in dataclasses.fields(cast(Any, Config))}
-    members = {**ENV_SETTINGS, "probe": ENV_SETTINGS["probe-chain"], **KINDS, **OPTIMISERS}
-    members |= {"env": ENV_SETTINGS["kdt"], "optimiser": OPTIMISERS["adam"]}  # as an example of each
-    chosen = members.get(path[-1]) or type(defaults[path[-1]]) if path else Config
-    return [field.name for field in dataclasses.fields(cast(Any, chosen))] if dataclasses.is_dataclass(chosen) else []
+def _sections(tree: Mapping[str, Any]) -> dict[str, type[Any]]:
+    """The settings of every section. Of environments and optimisers there are several kinds: that which is named."""
+    sections = {field.name: type(field.default) for field in dataclasses.fields(cast(Any, Config))}
+    sections["optimiser"] = OPTIMISERS[_named(tree, "optimiser", "name", OPTIMISERS) or "adam"]
+    env = tree.get("env")
+    if isinstance(env, Mapping) and isinstance(env.get("name"), str):
+        sections["env"] = settings_class(env["name"])
+    return sections
+
+
+def _fields(sections: Mapping[str, type[Any]], path: list[str]) -> list[str]:
+    """The settings in a section, or at the root. pydantic adds the chosen kind of a section (kdt, adam) to the path."""
+    chosen: Any = sections[path[0]] if path else Config
+    return [field.name for field in dataclasses.fields(chosen)] if dataclasses.is_dataclass(chosen) else []
