@@ -62,15 +62,31 @@ def test_moments_of_a_very_long_stream_go_on_moving() -> None:
         more = jnp.full(rows, 110.0), jnp.ones(rows)
         return jax.lax.scan(lambda m, _: (m.with_more(*more), None), long_ago, None, times)[0]
 
-    # One row at a time weighs 1 / 2^21, and 10 times that is five parts in a million: more than half of what a float32
-    # of 100 can tell.
-    assert 100.003 < then_110(1, 1000).mean < 110 - 10 * (1 - 2.0**-20) ** 1000
+    # One row at a time weighs 1 / 2^18: all that came before is left (1 - 2^-18)^1000.
+    np.testing.assert_allclose(then_110(1, 1000).mean - 100, 10 * (1 - (1 - 2.0**-18) ** 1000), rtol=0.02)
+    np.testing.assert_allclose(then_110(8, 1000).mean - 100, 10 * (1 - (1 + 2.0**-18) ** -1000), rtol=0.02)
     # 2^21 rows in rounds of 64 leave the past a weight of (1 / (1 + 2^-15))^(2^15) = 1 / e; of the variance that times
     # 4, and 1/e (1 - 1/e) of the squared difference of the two means.
     moments, past = then_110(64, 2**15), math.exp(-1)
     assert moments.number == 2**21 + 64
     np.testing.assert_allclose(moments.mean, 110 - 10 * past, rtol=1e-4)
     np.testing.assert_allclose(moments.variance, 4 * past + 100 * past * (1 - past), rtol=1e-3)
+
+
+@pytest.mark.parametrize("rows, past", [(1, 2.0**18), (8, 2.0**18), (64, 2.0**15)])
+def test_moments_follow_a_mean_that_moves_by_less_than_its_deviation(rows: int, past: float) -> None:
+    """From 0.5 to 0.52 with a deviation of 0.025, however few rows come at a time."""
+    rounds = 100_000
+    new = 0.52 + 0.025 * jax.random.normal(jax.random.key(0), (rounds, rows))
+    begun = Moments(*jnp.array([2.0**24, 0.5, 0.025**2]))
+    moments, _ = jax.lax.scan(lambda m, x: (m.with_more(x, jnp.ones(rows)), None), begun, new)
+    np.testing.assert_allclose(moments.mean - 0.5, 0.02 * (1 - math.exp(-rounds / past)), rtol=0.05)
+
+
+def test_a_round_of_which_nothing_counts_changes_nothing() -> None:
+    begun = Moments(*jnp.array([2.0**21, 100.0, 4.0]))
+    after = begun.with_more(jnp.array([7.0, 9.0]), jnp.zeros(2))
+    assert [float(x) for x in after] == [2.0**21, 100.0, 4.0]
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)

@@ -23,14 +23,18 @@ from sail.networks import Dense
 LEAK = 0.2  # slope of a leaky ReLU below zero: TensorFlow's default, which the public code has
 FURTHEST = 5.0  # deviations from the mean at which a whitened pixel is clipped
 
-
 MOST = 2.0**21
-"""Rows from which on moments forget, as an exponential average does. With 2**24 a float32 cannot count on, and a mean
-moves no more, since what one row adds to it is less than its last digit."""
+"""Rows from which on moments forget, as an exponential average does. With 2**24 a float32 cannot count on."""
+LEAST = 2.0**-18
+"""Share that a round has in a mean at the least, be it a single row. With less, what it adds is below the last digit of
+a float32 where it differs by a few percent of the mean, and the mean stays where it is."""
 
 
 class Moments(NamedTuple):
-    """Of everything that came by so far, number by number; after `MOST` rows, of about the newest so many."""
+    """Of everything that came by so far, number by number.
+
+    After `MOST` rows, of about the newest so many; or of the newest 1 / `LEAST` rounds, where those are fewer rows.
+    """
 
     number: Array  # scalar: how many, of the past at most MOST
     mean: Array
@@ -49,7 +53,7 @@ class Moments(NamedTuple):
         mean = (weight * values).sum(axis=0) / some
         variance = (weight * (values - mean) ** 2).sum(axis=0) / some
         number = jnp.minimum(self.number, MOST) + more
-        share = more / jnp.maximum(number, 1.0)  # of the new ones in all
+        share = jnp.maximum(more / jnp.maximum(number, 1.0), jnp.where(more > 0, LEAST, 0.0))  # of the new ones in all
         difference = mean - self.mean
         return Moments(
             number,
