@@ -48,6 +48,9 @@ BAD = [
     (["train", "kdt", "--env.slip", "--seeds", "2"], "env.slip must be"),
     (["train", "kdt", "--out", "x" * 300], "cannot be written"),
     (["train", "kdt", "--frames", "1000"], "use --steps"),
+    (["train", "atari:Pong", "--frames", "²"], "--frames must be a whole number, not '²'"),
+    (["train", "atari:Pong", "--seeds", "²"], "seeds must be a valid integer, not '²'"),
+    (["watch", ".", "--port", "²"], "must be a whole number from 0 to 65535, not '²'"),
     (["train", "kdt", "--rule.alhpa", "0.5"], "did you mean 'rule.alpha'?"),
     (["train", "kdt", "--env.slip", "2"], "env.slip must be"),
     (["train", "kdt", "--env.apple-reward", "2"], "There is no setting 'env.apple_reward'"),
@@ -168,7 +171,7 @@ def test_a_terminal_without_some_letters_is_no_reason_to_fail(encoding: str) -> 
     assert drawn.stdout.count(b"\n") >= 13
 
 
-@pytest.mark.parametrize("wanted", ["abc", "0", "-1", "1.5"])
+@pytest.mark.parametrize("wanted", ["abc", "0", "-1", "1.5", "²", "٣"])
 def test_a_wrong_number_of_cores_is_refused(capsys: Any, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     monkeypatch.setenv("SAIL_CORES", wanted)
     assert f"SAIL_CORES must be a whole number of at least 1, not '{wanted}'" in refused(capsys, "agents")

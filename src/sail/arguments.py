@@ -7,7 +7,7 @@ from argparse import ArgumentTypeError
 
 def count(text: str) -> int:
     """A whole number of at least 1."""
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"must be a whole number of at least 1, not '{text}'")
     return int(text)
 
@@ -19,7 +19,7 @@ def counts(text: str) -> list[int]:
 
 def port(text: str) -> int:
     """A port of this machine; 0 for any."""
-    if not text.isdigit() or int(text) > 65_535:
+    if not text.isdecimal() or int(text) > 65_535:
         raise ArgumentTypeError(f"must be a whole number from 0 to 65535, not '{text}'")
     return int(text)
 

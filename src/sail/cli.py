@@ -185,9 +185,10 @@ def _steps(frames: Any, atari: list[str]) -> int:
 
     if not atari:
         raise BadInputError("--frames counts emulator frames, which only Atari games have: use --steps.")
-    if not str(frames).replace("_", "").isdigit():
+    digits = str(frames).replace("_", "")
+    if not digits.isdecimal():
         raise BadInputError(f"--frames must be a whole number, not '{frames}'.")
-    return -(-int(frames) // FRAME_SKIP)
+    return -(-int(digits) // FRAME_SKIP)
 
 
 def _put(tree: dict[str, Any], path: list[str], value: str) -> None:

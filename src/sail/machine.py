@@ -20,14 +20,19 @@ def cores() -> int:
     """The cores that this process may use: those it is given, or as many of them as SAIL_CORES says."""
     given = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get("SAIL_CORES", "")
-    return min(int(wanted), given) if wanted.isdigit() and int(wanted) > 0 else given
+    return min(int(wanted), given) if _is_number(wanted) else given
 
 
 def check_cores() -> None:
     """Refuses a SAIL_CORES that `cores` could only pass over."""
     wanted = os.environ.get("SAIL_CORES", "")
-    if wanted and not (wanted.isdigit() and int(wanted) > 0):
+    if wanted and not _is_number(wanted):
         raise BadInputError(f"SAIL_CORES must be a whole number of at least 1, not '{wanted}'.")
+
+
+def _is_number(wanted: str) -> bool:
+    """Whether that is a number of cores. (To Python ² is a digit as well, and no number.)"""
+    return wanted.isascii() and wanted.isdecimal() and int(wanted) > 0
 
 
 def cores_to_share() -> list[int] | None:

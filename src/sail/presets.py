@@ -121,7 +121,7 @@ def _emulators(seeds: Any) -> dict[str, int]:
     the rows of one pool (of three seeds) fill one. On few cores there are fewer emulators, so that first episodes end
     soon.
     """
-    shared_by = int(seeds) if str(seeds).isdigit() and int(seeds) > 0 else 1
+    shared_by = int(seeds) if str(seeds).isdecimal() and int(seeds) > 0 else 1
     if cores() < MANY_CORES:
         return {"num_envs": max(16 // shared_by // 4 * 4, 4)}
     if shared_by == 1:

@@ -167,7 +167,7 @@ def _check_reachable(address: str) -> None:
     if address == "auto":
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdecimal():
         raise BadInputError(f"A Ray address is auto, HOST:PORT or ray://HOST:PORT, not '{address}'.")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
