@@ -88,4 +88,12 @@ def save_picture(subject: Subject, to: Path, left_out: list[LeftOut] | None = No
     to = figure_file.check_picture(to)
     if subject.run is None:
         return pictures.save_grid(subject.grid, to)
-    return pictures.save_summary(subject.run, to, left_out)
+    return pictures.save_summary(subject.run, title_of(subject.run), to, left_out)
+
+
+def title_of(run: Path) -> str:
+    """Who plays what in a run."""
+    from sail.training.run_folder import RunFolder
+
+    config = RunFolder(run).config
+    return f"{config.agent_name.upper()} on {config.env.name}"

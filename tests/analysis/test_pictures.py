@@ -14,19 +14,20 @@ import pytest
 from sail.analysis.pictures import summary_figure
 from sail.cli import main
 from sail.config import make_config
+from sail.draw_command import title_of
 from sail.training.run_folder import RunFolder
 
 
 @pytest.mark.parametrize(("agent", "named"), [("dqn", "DQN"), ("sail-iqn", "SAIL-IQN"), ("al-dqn+rnd", "AL-DQN+RND")])
 def test_it_names_the_agent_as_the_command_line_does(tmp_path: Path, agent: str, named: str) -> None:
     run = RunFolder.create(tmp_path / "run", make_config("kdt", agent, {}), {})
-    run.append("metrics.jsonl", [{"step": step, "seed": 0, "eval_return": 0.5} for step in (100, 200)])
-    assert summary_figure(run.path).get_suptitle() == f"{named} on kdt"
+    assert title_of(run.path) == f"{named} on kdt"
+    assert summary_figure(run.path, "Some title").get_suptitle() == "Some title"
 
 
 def test_a_config_may_leave_out_what_has_a_default(run: Path) -> None:
     (run / "config.yaml").write_text("env: {name: kdt}\n")
-    assert summary_figure(run).get_suptitle() == "SAIL-DQN on kdt"
+    assert title_of(run) == "SAIL-DQN on kdt"
     assert main(["draw", str(run), "--out", str(run / "x.png")]) == 0
 
 

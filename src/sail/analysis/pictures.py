@@ -14,7 +14,6 @@ from matplotlib.patches import Rectangle
 from sail.analysis.figure_file import save_figure
 from sail.analysis.route_file import read_route
 from sail.analysis.runs import LeftOut, SeedCurve, read_curves
-from sail.training.run_folder import RunFolder
 
 matplotlib.use("Agg", force=False)
 
@@ -23,22 +22,21 @@ THINGS = {"S": ("start", "#5c7a99"), "K": ("key", "#e0a100"), "D": ("door", "#8d
 THINGS["a"] = ("apple", "#b23a48")
 
 
-def save_summary(run: Path, to: Path | None = None, left_out: list[LeftOut] | None = None) -> Path:
-    """Writes summary.png into a run folder (or `to`)."""
-    return save_figure(summary_figure(run, left_out), to or run / "summary.png", dpi=130)
+def save_summary(run: Path, title: str, to: Path, left_out: list[LeftOut] | None = None) -> Path:
+    """Writes the picture of a run."""
+    return save_figure(summary_figure(run, title, left_out), to, dpi=130)
 
 
-def summary_figure(run: Path, left_out: list[LeftOut] | None = None) -> Figure:
+def summary_figure(run: Path, title: str = "", left_out: list[LeftOut] | None = None) -> Figure:
     """A run's learning curve, and the route it has learned where the environment has a map.
 
     What cannot be read is not drawn, and added to `left_out`.
     """
     left_out = [] if left_out is None else left_out
     curves, route = read_curves(run, left_out), read_route(run, left_out)
-    config = RunFolder(run).config
     figure = Figure(figsize=(11, 4.6) if route else (6.5, 4.6), layout="constrained")
     axes = figure.subplots(1, 2, width_ratios=[1.35, 1]) if route else [figure.subplots()]
-    figure.suptitle(f"{config.agent_name.upper()} on {config.env.name}", color=INK, fontweight="bold")
+    figure.suptitle(title, color=INK, fontweight="bold")
     draw_curve(axes[0], curves)
     if route:
         draw_grid(axes[1], route.grid, route.cells)
