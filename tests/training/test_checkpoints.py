@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sail.studies.supervisor import newest_step
 from sail.training import checkpoint
 
 LIKE = {"weights": np.zeros(3, np.float32)}
@@ -114,8 +115,18 @@ def test_who_reads_while_a_checkpoint_is_replaced_or_removed_looks_again(
 
 def test_a_reader_leaves_a_checkpoint_that_is_aside_where_it_is(tmp_path: Path) -> None:
     """Its writer may be at it."""
+    folder = tmp_path / "checkpoints"
+    save(folder, 10, "one", keep=2)
+    save(folder, 20, "two", keep=2)
+    (folder / f"{20:012d}").rename(folder / f".replaced-{20:012d}")
+    assert found(folder) == (20, "two") and steps(folder) == [10, 20]
+    assert newest_step(tmp_path) == 20  # what sail study status shows
+    assert (folder / f".replaced-{20:012d}").is_dir() and not (folder / f"{20:012d}").exists()
+
+
+def test_copies_and_files_beside_them_are_no_checkpoints(tmp_path: Path) -> None:
     save(tmp_path, 10, "one", keep=2)
-    save(tmp_path, 20, "two", keep=2)
-    (tmp_path / f"{20:012d}").rename(tmp_path / f".replaced-{20:012d}")
-    assert found(tmp_path) == (20, "two") and steps(tmp_path) == [10, 20]
-    assert (tmp_path / f".replaced-{20:012d}").is_dir() and not (tmp_path / f"{20:012d}").exists()
+    shutil.copytree(tmp_path / f"{10:012d}", tmp_path / f"{20:012d}.kept")
+    (tmp_path / "30").write_text("")
+    assert found(tmp_path) == (10, "one") and steps(tmp_path) == [10]
+    assert newest_step(tmp_path.parent) == 0 and steps(tmp_path / "nowhere") == []

@@ -23,6 +23,7 @@ from sail.studies.folder import StudyFolder
 from sail.studies.records import HEARTBEAT_SECONDS
 from sail.studies.resources import Resources, bytes_text, time_text
 from sail.studies.worker import GRACE_SECONDS
+from sail.training.checkpoint_list import list_checkpoints, step_of
 
 MEMORY_SECONDS = 1.0
 DISK_IS_FULL = tuple(map(os.strerror, FULL))
@@ -160,8 +161,7 @@ def last_line(log: Path) -> str:
 
 def newest_step(run: Path) -> int:
     """The step of a run's newest checkpoint; 0 where there is none."""
-    names = [path.name for path in (run / "checkpoints").glob("[0-9]*")] if run.is_dir() else []
-    return max((int(name) for name in names if name.isdigit()), default=0)
+    return max(map(step_of, list_checkpoints(run / "checkpoints")), default=0)
 
 
 def resident_bytes(pid: int) -> int:

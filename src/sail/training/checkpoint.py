@@ -24,9 +24,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from sail.errors import BadInputError
+from sail.training.checkpoint_list import ASIDE, WRITING, folders, step_name
+from sail.training.checkpoint_list import list_checkpoints as list_checkpoints
+from sail.training.checkpoint_list import step_of as step_of
 
 SCHEMA = 1
-WRITING, ASIDE = ".writing-", ".replaced-"
 State = TypeVar("State")
 
 
@@ -61,49 +63,25 @@ def _tidy(folder: Path) -> None:
     for half in folder.glob(f"{WRITING}*"):
         shutil.rmtree(half, ignore_errors=True)
     for aside in folder.glob(f"{ASIDE}*"):
-        final = folder / _step_name(aside)
+        final = folder / step_name(aside.name)
         if final.exists():
             shutil.rmtree(aside, ignore_errors=True)
         else:
             os.rename(aside, final)
 
 
-def list_checkpoints(folder: Path) -> list[Path]:
-    """The checkpoints of a run, oldest first; see `step_of`."""
-    by_step = {_step_name(Path(name)): folder / name for name in sorted(_entries(folder))}  # ASIDE sorts in front
-    return [by_step[name] for name in sorted(by_step)]
-
-
-def step_of(checkpoint: Path) -> int:
-    """The step of one of those that `list_checkpoints` gives. (Its name says more, where a kill has left it aside.)"""
-    return int(_step_name(checkpoint))
-
-
-def _step_name(path: Path) -> str:
-    return path.name.removeprefix(ASIDE)
-
-
-def _entries(folder: Path) -> dict[str, int]:
-    """The folders of checkpoints by name, with what tells one from another of that name; as they are at one moment."""
-    try:
-        with os.scandir(folder) as found:
-            return {one.name: one.inode() for one in found if _step_name(Path(one.name))[:1].isdigit() and one.is_dir()}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-
-
 def load_newest(folder: Path, like: State) -> tuple[State, dict[str, Any], list[str]]:
     """The newest usable checkpoint, shaped like `like`; its meta data; and a sentence for each one passed over."""
     passed_over: list[str] = []
-    before = _entries(folder)
+    before = folders(folder)
     for path in reversed(list_checkpoints(folder)):
         try:
             state, meta = _load(path, like)
             return state, meta, passed_over
         except DamagedCheckpointError as error:
-            if _entries(folder) != before:  # not damaged, but replaced or removed while it was read
+            if folders(folder) != before:  # not damaged, but replaced or removed while it was read
                 return load_newest(folder, like)
-            name = _step_name(path)
+            name = step_name(path.name)
             passed_over.append(f"Checkpoint {name} is damaged ({error}): falling back to the one before it.")
     found = f"all {len(passed_over)} in it are damaged" if passed_over else "it holds none"
     raise NoCheckpointError(f"There is no usable checkpoint in {folder}: {found}; start the run anew.")
