@@ -64,7 +64,13 @@ def run_and_resume(out: str, copy: str) -> None:
         len(leaf) for leaf in jax.tree.leaves((diagnostics, episodes, program.saved(state), program.params(state)))
     }
     used = len(state.key.sharding.device_set)
-    print(json.dumps({"places": sorted(places), "seeds": sorted(seeds), "used": used}))
+    again: Any = OnDeviceProgram(run.config)
+    restored = again.restore(program.saved(state), {}, print)
+    for step in (200, 400):
+        restored, *_ = again.advance_arrays(restored, step, 200)
+    (advance,) = again._advance.values()
+    found = {"places": sorted(places), "seeds": sorted(seeds), "used": used, "compiled": advance._cache_size()}
+    print(json.dumps(found))
     sail.resume(copy)
 
 
@@ -99,8 +105,8 @@ def test_five_seeds_on_two_devices_are_the_five_seeds_of_one(tmp_path: Path) -> 
         (checkpoint.list_checkpoints(run.checkpoints)[-1] / "meta.json").unlink()  # the last phase is to be done again
     one = on(1, "one", "stopped on one")
     two = on(2, "two", "stopped on two")
-    assert one == {"places": [5], "seeds": [5], "used": 1}
-    assert two == {"places": [6], "seeds": [5], "used": 2}
+    assert one == {"places": [5], "seeds": [5], "used": 1, "compiled": 1}
+    assert two == {"places": [6], "seeds": [5], "used": 2, "compiled": 1}
     expected = content(tmp_path / "one")
     assert len(expected[0]) == 2 * 5
     for name in ("two", "stopped on one", "stopped on two"):

@@ -97,7 +97,7 @@ class OnDeviceProgram:
 
     def restore(self, saved: SeedState, meta: dict[str, Any], note: Callable[[str], None]) -> SeedState:
         """What was saved is the state, but for this machine's repeats."""
-        return self.shares.pad(saved)
+        return self.shares.place(self.shares.pad(saved))
 
     def checkpoint_meta(self) -> dict[str, Any]:
         """Nothing."""

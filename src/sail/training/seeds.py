@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 def map_seeds(function: Callable[[Any], Any], state: Any) -> Any:
@@ -85,9 +85,18 @@ class Shares:
         """The function on all devices: a share of its first argument's leading axis [places] each, the others whole."""
         if len(self.devices) == 1:
             return function
-        specs = (PartitionSpec("seeds"), *[PartitionSpec()] * num_shared)
-        mesh = Mesh(np.array(self.devices), ("seeds",))
+        specs, mesh = (PartitionSpec("seeds"), *[PartitionSpec()] * num_shared), self._mesh
         return jax.shard_map(function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec("seeds"), check_vma=False)
+
+    def place(self, tree: Any) -> Any:
+        """[places, ...] where a function that was spread leaves it: such a function would be compiled once more."""
+        if len(self.devices) == 1:
+            return tree
+        return jax.device_put(tree, NamedSharding(self._mesh, PartitionSpec("seeds")))
+
+    @property
+    def _mesh(self) -> Mesh:
+        return Mesh(np.array(self.devices), ("seeds",))
 
 
 def _fetched(x: Any) -> Any:
