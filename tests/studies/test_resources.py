@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sail.errors import BadInputError
-from sail.studies import local
+from sail.studies import local, worker
 from sail.studies.folder import StudyFolder, open_or_create
 from sail.studies.marked import Marked, dump
 from sail.studies.resources import Resources, read_resource, read_resources
 from sail.studies.supervisor import environment_of
+from sail.studies.worker import NEEDS_GPU
 
 NUMBERS = st.integers(0, 10**20) | st.floats(0, 1e20).map(lambda number: round(number, 12))
 
@@ -83,7 +88,27 @@ def test_gpus_are_found_where_linux_says_so_and_cells_fail_without_them(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert local.visible_gpus() == ["3", "5"]
     on_gpu = environment_of(Resources(gpus=0.5), ["3"])
-    assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu["JAX_PLATFORMS"]) == ("3", "cuda,cpu")
-    assert environment_of(Resources(gpus=1.0), [])["JAX_PLATFORMS"] == "cpu"  # a machine without any
-    monkeypatch.setenv("JAX_PLATFORMS", "rocm")
-    assert environment_of(Resources(gpus=1.0), ["3"])["JAX_PLATFORMS"] == "rocm"
+    assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu[NEEDS_GPU]) == ("3", "1")
+    without = environment_of(Resources(gpus=1.0), [])  # a machine without any
+    assert without["JAX_PLATFORMS"] == "cpu" and NEEDS_GPU not in without
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # somebody wants it so
+    assert NEEDS_GPU not in environment_of(Resources(gpus=1.0), ["3"])
+
+
+def test_a_cell_that_was_given_a_gpu_does_not_train_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
+    cell = {"name": "kdt/dqn/seed0", "env": "kdt", "agent": "dqn", "preset": None, "settings": {"steps": 1000}}
+    arguments = [
+        str(os.getppid()),
+        str(tmp_path / "run"),
+        str(tmp_path / "progress"),
+        json.dumps(cell | {"seed": 0, "seeds": 1}),
+    ]
+    monkeypatch.setattr(worker, "follow", lambda parent: None)
+    monkeypatch.setattr(worker, "run_cell", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", [])
+    assert worker.main(arguments) == 0
+    monkeypatch.setenv(NEEDS_GPU, "1")
+    assert worker.main(arguments) == 2
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert worker.main(arguments) == 0

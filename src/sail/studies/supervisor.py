@@ -22,7 +22,7 @@ from sail.studies.cells import Cell
 from sail.studies.folder import StudyFolder
 from sail.studies.records import HEARTBEAT_SECONDS
 from sail.studies.resources import Resources, bytes_text, time_text
-from sail.studies.worker import GRACE_SECONDS
+from sail.studies.worker import GRACE_SECONDS, NEEDS_GPU
 from sail.training.checkpoint_list import list_checkpoints, step_of
 
 MEMORY_SECONDS = 1.0
@@ -186,8 +186,8 @@ def environment_of(resources: Resources, gpus: list[str] | None = None, share: f
         return env
     if gpus is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        # Where the GPU cannot be had after all the cell fails, and says so, instead of taking days on the CPU.
-        env.setdefault("JAX_PLATFORMS", "cuda,cpu")
+        if "JAX_PLATFORMS" not in env:
+            env[NEEDS_GPU] = "1"
     if share < 1:
         env["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.92 * share:.3f}"
     return env

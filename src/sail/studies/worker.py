@@ -17,6 +17,8 @@ from sail.studies.cells import Cell
 from sail.studies.records import write_json
 
 PROGRESS_SECONDS = 1.0
+NEEDS_GPU = "SAIL_NEEDS_GPU"
+"""Variable of a cell that was given a GPU: where JAX cannot use it, it would take days on the CPU without a word."""
 LOCK_SECONDS = 120.0
 """How long to wait for a process that had the cell before and is still writing its checkpoint."""
 GRACE_SECONDS = 120.0
@@ -85,6 +87,16 @@ def run_cell(cell: Cell, run: Path, progress: Path) -> None:
         run_cell(cell, run, progress)
 
 
+def check_gpu() -> None:
+    """Refuses to train on the CPU what was given a GPU."""
+    import jax
+
+    if os.environ.get(NEEDS_GPU) and jax.default_backend() == "cpu":
+        raise BadInputError(
+            "This machine has a GPU, and JAX cannot use it: install jax[cuda13], or run the study with --gpus 0."
+        )
+
+
 def _reporter(progress: Path, steps: int) -> Any:
     from sail.integrations.writers import WithWriters, writer_names
 
@@ -125,6 +137,7 @@ def main(arguments: list[str]) -> int:
     cell = Cell(**json.loads(tree))
     sys.argv = cell.command()  # what config.yaml will say it was made by
     try:
+        check_gpu()
         run_cell(cell, Path(run), Path(progress))
     except SailError as error:
         print(f"sail: {error}", file=sys.stderr, flush=True)
