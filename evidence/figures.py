@@ -22,6 +22,7 @@ COLOURS |= {
     "iqn+rnd": "#469990",
     "c51": "#808000",
 }
+COLOURS |= {f"{agent}+rnd": COLOURS[agent] for agent in ("dqn", "al-dqn", "sail-dqn", "strsil-dqn")}
 OTHER = "#1b2733"
 Rows = list[dict[str, Any]]
 
@@ -36,6 +37,7 @@ def draw_all(results: Path, to: Path) -> list[Path]:
         "kdt/favourites.csv": _favourites,
         "kdt/when_stale.csv": _when_stale,
         "kdt/first_look.csv": _first_look,
+        "kdt/first_look_rnd.csv": _first_look_rnd,
         "deep_sea/sizes.csv": _deep_sea,
     }
     for file, draw in drawings.items():
@@ -192,17 +194,26 @@ def _when_stale(rows: Rows) -> Iterable[tuple[str, Figure]]:
 
 
 def _first_look(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    yield "kdt_first_look", _found_and_solved(rows, lambda setting: f"key pays {setting.split('=')[-1]}")
+
+
+def _first_look_rnd(rows: Rows) -> Iterable[tuple[str, Figure]]:
+    yield "kdt_first_look_rnd", _found_and_solved(rows, lambda s: f"rnd.scale {s.partition('rnd.scale=')[2] or 0.01}")
+
+
+def _found_and_solved(rows: Rows, said: Callable[[str], str]) -> Figure:
+    """For each setting, which is said in a few words: seeds that have come upon the aim, and seeds that solve it."""
     rows = [row | {"reached_share": row["reached"] / row["seeds"]} for row in rows]
     settings = _values(rows, "settings")
     figure, panels = _panels(len(settings), 2, "thousand steps", f"share of {_seeds(rows)} seeds")
     titles = {"reached_share": "have come upon it", "share": "solve it"}
     for line, setting in zip(panels, settings, strict=True):
         for axes, (column, title) in zip(line, titles.items(), strict=True):
-            axes.set_title(f"{title} (key pays {setting.split('=')[-1]})", fontsize=9)
+            axes.set_title(f"{title} ({said(setting)})", fontsize=9)
             axes.set_ylim(0, 1)
             _lines(axes, [row for row in rows if row["settings"] == setting], column)
     _agents_legend(figure, panels)
-    yield "kdt_first_look", figure
+    return figure
 
 
 def _deep_sea(rows: Rows) -> Iterable[tuple[str, Figure]]:
