@@ -89,8 +89,9 @@ def from_runs(folder: Path, said: list[str] | None = None) -> Iterator[Curve]:
         about["emulators"] = run.config.learning.num_envs
         if roms := getattr(run.config.env, "roms", None):
             about["roms"] = roms
-        if again := _resumed_at(folder, path):
-            about["resumed"] = f"at {again} frames, with a ring that was filled anew by the policies of then"
+        if again := _resumed_at(folder, path, run.config.steps):
+            ring = "its ring" if run.config.checkpoint.replay else "a ring that was filled anew by the policies of then"
+            about["resumed"] = f"at {again} frames, with {ring}"
         metrics = run.metrics()
         for seed in range(run.config.seed, run.config.seed + run.config.seeds):
             rows = [
@@ -124,10 +125,14 @@ def read_all(folder: Path) -> list[Curve]:
     return [_read(path) for path in sorted(folder.glob("*_seed*.csv"))]
 
 
-def by_agent(curves: Iterable[Curve], millions: int) -> dict[str, dict[str, Any]]:
-    """{agent: {game: [seeds, millions]}} of the runs that got so far, with NaN where no episode ended."""
+def by_agent(curves: Iterable[Curve], millions: int, agents: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """{agent: {game: [seeds, millions]}} of the runs that got so far, with NaN where no episode ended.
+
+    Of agents that are to be compared, so their runs on a game are those with the same number of emulators.
+    """
     found: dict[str, dict[str, list[Any]]] = {}
-    for curve in comparable([curve for curve in curves if curve.frames >= millions * MILLION]):
+    own = [curve for curve in curves if curve.agent in agents and curve.frames >= millions * MILLION]
+    for curve in comparable(own):
         scores = [score_at(curve.rows, (million + 1) * MILLION) for million in range(millions)]
         row = np.array([np.nan if score is None else score for score in scores])
         found.setdefault(curve.agent, {}).setdefault(curve.game, []).append(row)
@@ -155,13 +160,16 @@ def score_at(rows: Sequence[Mapping[str, Any]], frames: int) -> float | None:
     return sum(row["mean_return"] * row["episodes"] for row in near) / episodes if near and reached else None
 
 
-def _resumed_at(study: Path, run: Path) -> str:
-    """The frames at which a study's run went on after it had stopped; nothing where there is no study or no stop."""
+def _resumed_at(study: Path, run: Path, steps: int) -> str:
+    """The frames at which a study's run went on after it had stopped; nothing where there is no study or no stop.
+
+    One that had stopped at its end was only evaluated then.
+    """
     if study / "cells" not in run.parents or not (study / "study.json").is_file():
         return ""
     state = study / "state" / run.relative_to(study / "cells")
-    steps = [start["from_step"] for start in read_record(state.with_name(f"{state.name}.json")).starts]
-    return ", ".join(f"{step * FRAME_SKIP:,}" for step in steps if step)
+    starts = {start["from_step"] for start in read_record(state.with_name(f"{state.name}.json")).starts}
+    return ", ".join(f"{step * FRAME_SKIP:,}" for step in sorted(starts) if 0 < step < steps)
 
 
 def _read(path: Path) -> Curve:

@@ -53,6 +53,7 @@ def measure(run: RunFolder, after: Sequence[int], capacity: int) -> list[dict[st
     tree = config_to_tree(run.config)
     tree["learning"]["max_block"] = run.config.learning.update_period  # blocks of one update
     tree["replay"] |= {"capacity": capacity, "frames": "device"}
+    tree["steps"] *= 2  # it goes on, also if the run is done
     config = config_from_tree(tree)
     set_up_jax(config.seeds)
     program = HostProgram(config)

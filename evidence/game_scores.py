@@ -11,10 +11,10 @@ import numpy as np
 
 from evidence import atari
 from evidence.dopamine import NEAR
-from evidence.verdicts import AGAINST, DOES_NOT, HOLDS, LEANS, NOT_ALL, Measure, Ours, span
+from evidence.verdicts import AGAINST, DOES_NOT, HOLDS, LEANS, NO_DIFFERENCE, NOT_ALL, UNTESTED, Measure, Ours, span
 from sail.analysis.metrics import average_score, final_score, human_normalised
 from sail.analysis.published import human_scores, paper_scores
-from sail.analysis.statistics import bootstrap, median, runs_per_task
+from sail.analysis.statistics import Interval, bootstrap, median, runs_per_task
 
 RESAMPLES = 2_000
 FEWEST_SEEDS = 3
@@ -24,14 +24,15 @@ FEWEST_SEEDS = 3
 def ahead(agents: Sequence[str], games: Sequence[str], millions: int) -> Measure:
     """The final and the average score of each agent on each of a few games: is each agent ahead of the next one?
 
-    That holds if the worst seed of each, three at least, ends above the best one of the next, on every game.
+    That holds if the worst seed of each, three at least, ends above the best one of the next, on every game; it does
+    not if on some game the best one ends below the worst.
     """
 
     def ours(results: Path) -> Ours:
-        curves = atari.by_agent(atari.read_all(results / "atari"), millions)
+        curves = atari.by_agent(atari.read_all(results / "atari"), millions, agents)
         if any(game not in curves.get(agent, {}) for agent in agents for game in games):
             return Ours()
-        texts, seeds, clear, leans = [], set(), True, True
+        texts, seeds, steps = [], set(), []
         for game in games:
             runs = [curves[agent][game] for agent in agents]
             finals = [final_score(run) for run in runs]
@@ -42,9 +43,8 @@ def ahead(agents: Sequence[str], games: Sequence[str], millions: int) -> Measure
                 ", ".join(f"{agent} {mean:,.0f} (on average {average:,.0f})" for agent, mean, average in scores)
             )
             seeds |= {len(run) for run in runs}
-            clear &= all(a.min() > b.max() for a, b in pairwise(finals))
-            leans &= all(a > b for a, b in pairwise(means))  # not if one of them is NaN: no episode ended
-        verdict = HOLDS if clear and min(seeds) >= FEWEST_SEEDS else LEANS if leans else AGAINST
+            steps += [Interval(a.mean() - b.mean(), a.min() - b.max(), a.max() - b.min()) for a, b in pairwise(finals)]
+        verdict = _of_all(steps, min(seeds) >= FEWEST_SEEDS)
         number = "; ".join(f"{game}: {text}" for game, text in zip(games, texts, strict=True))
         return Ours(number, f"{millions}M", span(seeds), verdict)
 
@@ -55,7 +55,7 @@ def reaches(agent: str, game: str, score: float, millions: int) -> Measure:
     """Whether an agent's final score on a game is so large: every seed of at least three, or their mean."""
 
     def ours(results: Path) -> Ours:
-        runs = atari.by_agent(atari.read_all(results / "atari"), millions).get(agent, {}).get(game)
+        runs = atari.by_agent(atari.read_all(results / "atari"), millions, (agent,)).get(agent, {}).get(game)
         if runs is None or np.isnan(runs[:, -1]).any():
             return Ours()
         final = runs[:, -1]
@@ -71,7 +71,8 @@ def as_in_the_paper(agents: Sequence[str], games: Sequence[str], millions: int) 
     """How many of the paper's final scores ours are near. It holds if three in four are."""
 
     def ours(results: Path) -> Ours:
-        curves, theirs = atari.by_agent(atari.read_all(results / "atari"), millions), paper_scores()["scores"]
+        curves = atari.by_agent(atari.read_all(results / "atari"), millions, agents)
+        theirs = paper_scores()["scores"]
         pairs = [
             (curves[agent][game][:, -1], theirs[agent][game])
             for agent in agents
@@ -98,7 +99,7 @@ def normalised(chain: Sequence[str], games: Sequence[str], millions: int) -> Mea
     known = [game for game in games if game in scale]
 
     def ours(results: Path) -> Ours:
-        curves = atari.by_agent(atari.read_all(results / "atari"), millions)
+        curves = atari.by_agent(atari.read_all(results / "atari"), millions, chain)
         if any(game not in curves.get(agent, {}) for agent in chain for game in known):
             return Ours()
         of_agents = [
@@ -110,12 +111,24 @@ def normalised(chain: Sequence[str], games: Sequence[str], millions: int) -> Mea
             return Ours()
         medians = [float(median(table)) for table in of_agents]
         steps = [bootstrap(_less, *pair, reps=RESAMPLES) for pair in pairwise(of_agents)]
-        clear = min(seeds) > 1 and all(step.low > 0 for step in steps)
-        verdict = HOLDS if clear else LEANS if all(step.value > 0 for step in steps) else AGAINST
+        verdict = _of_all(steps, min(seeds) > 1)
         number = ", ".join(f"{agent} {value:.2f}" for agent, value in zip(chain, medians, strict=True))
         return Ours(f"{number}; {len(known)} games", f"{millions}M", span(seeds), verdict)
 
     return ours
+
+
+def _of_all(steps: Sequence[Interval], enough: bool) -> str:
+    """Whether every step is above zero. With too few seeds for their intervals, to which side it leans."""
+    if np.isnan([step.value for step in steps]).any():  # no episode ended
+        return UNTESTED
+    if enough and all(step.low > 0 for step in steps):
+        return HOLDS
+    if enough and any(step.high < 0 for step in steps):
+        return DOES_NOT
+    if all(step.value == 0 for step in steps):
+        return NO_DIFFERENCE
+    return LEANS if all(step.value > 0 for step in steps) else AGAINST
 
 
 def _less(x: Any, y: Any) -> Any:

@@ -193,7 +193,10 @@ def scores(folder: Path) -> str:
     paper = paper_scores()["scores"]
     curves = atari.read_all(folder)
     rows = [["game", "frames", *AGENTS, *(f"the paper's {agent}, 200M" for agent in AGENTS[:3])]]
-    at = {millions: atari.by_agent(curves, millions) for millions in (10, 40)}
+    at = {
+        millions: atari.by_agent(curves, millions, AGENTS[:4]) | atari.by_agent(curves, millions, AGENTS[4:])
+        for millions in (10, 40)
+    }
     for game in GROUPS["hard-exploration"]:
         for millions, found in at.items():
             own = [found.get(agent, {}).get(game) for agent in AGENTS]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evidence.claims import solved, undervalued, update_rates
 from evidence.game_scores import ahead, as_in_the_paper, normalised, reaches
 from evidence.improvements import improvement
-from evidence.verdicts import Measure, does_not
+from evidence.verdicts import Measure, no_rise
 from sail.games import GROUPS
 
 HARD, ALL = GROUPS["hard-exploration"], GROUPS["paper"]
@@ -110,12 +110,6 @@ CLAIMS = [
         for other, agent in (("IQN", "iqn"), ("AL-IQN", "al-iqn"))
     ),
     Claim(
-        "Seaquest, an easy game: SAIL-IQN beside AL-IQN and IQN",
-        "curves, no number",
-        ahead(("sail-iqn", "al-iqn", "iqn"), ("Seaquest",), 200),
-        "sail study run paper/iqn",
-    ),
-    Claim(
         "Human-normalised median: SAIL-IQN above Rainbow above IQN",
         "in a figure",
         normalised(("sail-iqn", "rainbow", "iqn"), ALL, 200),
@@ -135,14 +129,14 @@ CLAIMS = [
     ),
     Claim(
         "RND raises IQN on Montezuma's Revenge and Venture",
-        "in a figure",
+        "not shown; Montezuma's Revenge 161 against 0",
         ahead(("iqn+rnd", "iqn"), ("MontezumaRevenge", "Venture"), 200),
         "sail study run paper/rnd, and paper/iqn",
     ),
     Claim(
         "RND does not raise IQN's median (over hard-exploration games, it seems)",
         "median -0.2 %",
-        does_not(improvement("iqn+rnd", "iqn", HARD, 200)),
+        no_rise(improvement("iqn+rnd", "iqn", HARD, 200)),
         "sail study run paper/rnd, and paper/iqn",
     ),
     Claim(

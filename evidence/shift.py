@@ -88,7 +88,8 @@ class Shift(LocalExecutor):
         for cell in self._cells():
             if cell.name not in self._ready and self.study.state_path(cell, ".progress").is_file():
                 self._ready.add(cell.name)
-                self._start = max(self._start, now - self._begun[cell.name])
+                if cell.name in self._whole:  # others fill their ring first
+                    self._start = max(self._start, now - self._begun[cell.name])
         for outcome in outcomes:
             self._ready.discard(outcome.cell)
             took = now - self._begun.pop(outcome.cell)

@@ -33,13 +33,13 @@ Measure = Callable[[Path], Ours]
 """From the folder of results."""
 
 
-def does_not(ours: Measure) -> Measure:
-    """The claim that what is measured does not hold."""
-    turned = {HOLDS: DOES_NOT, DOES_NOT: HOLDS, LEANS: AGAINST, AGAINST: LEANS}
+def no_rise(ours: Measure) -> Measure:
+    """The claim that something does not rise, by the measure of the claim that it does."""
+    said = {HOLDS: DOES_NOT, DOES_NOT: HOLDS} | dict.fromkeys((LEANS, AGAINST, NO_DIFFERENCE), "no rise seen")
 
     def opposite(results: Path) -> Ours:
         found = ours(results)
-        return found._replace(verdict=turned.get(found.verdict, found.verdict))
+        return found._replace(verdict=said.get(found.verdict, found.verdict))
 
     return opposite
 

@@ -63,9 +63,9 @@ def test_runs_become_files_with_their_origin(tmp_path: Path) -> None:
     first, second = atari.read_all(tmp_path / "to")
     assert (first.game, first.agent, first.seed, first.frames) == ("Pong", "dqn", 0, 2_000_000)
     assert [row["mean_return"] for row in second.rows] == [-19, -9]
-    found = atari.by_agent([first, second], 2)
+    found = atari.by_agent([first, second], 2, ["dqn"])
     np.testing.assert_array_equal(found["dqn"]["Pong"], [[-20, -10], [-19, -9]])
-    assert atari.by_agent([first, second], 3) == {}
+    assert atari.by_agent([first, second], 3, ["dqn"]) == {}
 
 
 @pytest.mark.parametrize(("steps", "said"), [(500_000, None), (750_000, "at 2000000 of 3000000 frames")])
@@ -114,14 +114,15 @@ def test_of_each_game_runs_with_the_same_number_of_emulators_are_compared() -> N
         return atari.Curve(game, agent, seed, [row], {"emulators": str(emulators)})
 
     curves = [curve("dqn", 8), curve("dqn", 4, 1), curve("sail-dqn", 8), curve("dqn", 4, game="Venture")]
-    assert {agent: list(games) for agent, games in atari.by_agent(curves, 1).items()} == {
-        "dqn": ["Pong", "Venture"],
-        "sail-dqn": ["Pong"],
-    }
-    np.testing.assert_array_equal(atari.by_agent(curves, 1)["dqn"]["Pong"], [[8.0]])
-    drawn = atari.by_agent([curve("dqn", 8), curve("sail-dqn", 16)], 1)  # as many of each: the larger number
+    both = ["dqn", "sail-dqn"]
+    curves += [curve("iqn", 4, seed) for seed in range(5)]  # who is not compared does not count
+    found = atari.by_agent(curves, 1, both)
+    assert {agent: list(games) for agent, games in found.items()} == {"dqn": ["Pong", "Venture"], "sail-dqn": ["Pong"]}
+    np.testing.assert_array_equal(found["dqn"]["Pong"], [[8.0]])
+    drawn = atari.by_agent([curve("dqn", 8), curve("sail-dqn", 16)], 1, both)  # as many of each: the larger number
     assert list(drawn) == ["sail-dqn"]
-    assert atari.by_agent(curves, 2) == {}
+    assert list(atari.by_agent(curves, 1, ["iqn"])) == ["iqn"]
+    assert atari.by_agent(curves, 2, both) == {}
 
 
 def test_a_file_says_that_its_run_went_on_with_another_ring(tmp_path: Path) -> None:
@@ -130,7 +131,8 @@ def test_a_file_says_that_its_run_went_on_with_another_ring(tmp_path: Path) -> N
     for starts, said in (
         ([], None),
         ([{"from_step": 0}], None),
-        ([{"from_step": 0}, {"from_step": 50_000}, {"from_step": 0}], "at 200,000 frames"),
+        ([{"from_step": 250_000}], None),  # its end: all that was missing was an evaluation
+        ([{"from_step": 0}, {"from_step": 50_000}, {"from_step": 50_000}], "at 200,000 frames, with a ring"),
     ):
         (study / "study.json").write_text("{}")
         write_record(study / "state" / f"{cell}.json", Record(starts=starts))
@@ -161,7 +163,7 @@ def test_a_score_is_that_of_the_episodes_of_the_last_million_frames() -> None:
     assert atari.score_at(rows, 3_000_000) is None  # no episode ended
     assert atari.score_at(rows[:2], 2_000_000) is None  # not there yet
     curve = atari.Curve("Pong", "dqn", 0, rows, {})
-    np.testing.assert_array_equal(atari.by_agent([curve], 3)["dqn"]["Pong"], [[9.0, 3.0, np.nan]])
+    np.testing.assert_array_equal(atari.by_agent([curve], 3, ["dqn"])["dqn"]["Pong"], [[9.0, 3.0, np.nan]])
 
 
 def test_published_points_are_of_complete_iterations(tmp_path: Path) -> None:

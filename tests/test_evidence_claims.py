@@ -107,6 +107,8 @@ def judged_by(tmp_path: Path, measure: verdicts.Measure, *runs: tuple[str, str, 
         ([5, 6], [1, 2], verdicts.LEANS),  # two seeds are too few
         ([5, 6, 7], [1, 2, 5], verdicts.LEANS),  # the worst is not above the best
         ([5, 6, 7], [6, 6, 6], verdicts.AGAINST),  # on average no better
+        ([1, 2, 3], [4, 5, 6], verdicts.DOES_NOT),  # on one of the two games
+        ([1, 2], [4, 5], verdicts.AGAINST),
     ],
 )
 def test_who_is_ahead_is_a_matter_of_every_seed(tmp_path: Path, x: list[float], y: list[float], verdict: str) -> None:
@@ -117,8 +119,28 @@ def test_who_is_ahead_is_a_matter_of_every_seed(tmp_path: Path, x: list[float], 
     ours = judged_by(tmp_path, measure, ("Hero", "sail-dqn", [9, 9, 9]), ("Hero", "dqn", [1, 1, 1]))
     assert ours.verdict == verdict and ours.frames == "2M" and ours.seeds in ("3", "2 to 3")
     assert ours.number.endswith("; Hero: sail-dqn 9 (on average 4), dqn 1 (on average 0)")
-    opposite = {verdicts.HOLDS: verdicts.DOES_NOT, verdicts.LEANS: verdicts.AGAINST, verdicts.AGAINST: verdicts.LEANS}
-    assert verdicts.does_not(measure)(tmp_path).verdict == opposite[verdict]
+
+
+def test_scores_that_are_equal_or_not_there_decide_nothing(tmp_path: Path) -> None:
+    measure = game_scores.ahead(("sail-dqn", "dqn"), ("Pong",), 2)
+    ours = judged_by(tmp_path, measure, ("Pong", "sail-dqn", [0] * 3), ("Pong", "dqn", [0] * 3))
+    assert ours.verdict == verdicts.NO_DIFFERENCE
+    assert judged_by(tmp_path, measure, ("Pong", "dqn", [math.nan] * 3)).verdict == verdicts.UNTESTED
+
+
+@pytest.mark.parametrize(
+    ("rises", "said"),
+    [
+        (verdicts.HOLDS, verdicts.DOES_NOT),
+        (verdicts.DOES_NOT, verdicts.HOLDS),
+        (verdicts.LEANS, "no rise seen"),
+        (verdicts.AGAINST, "no rise seen"),
+        (verdicts.NOT_ALL, verdicts.NOT_ALL),
+    ],
+)
+def test_that_nothing_rises_is_judged_by_whether_it_does(tmp_path: Path, rises: str, said: str) -> None:
+    ours = verdicts.Ours("1", "2M", "3", rises)
+    assert verdicts.no_rise(lambda _: ours)(tmp_path) == ours._replace(verdict=said)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +190,8 @@ def test_medians_are_human_normalised(tmp_path: Path) -> None:
     assert (ours.verdict, ours.seeds) == (verdicts.LEANS, "1 to 2")  # there is nothing to resample of one
     several = [*runs("sail-dqn", *[[0.5, 0.6, 0.7]] * 3), *runs("dqn", *[[0.1, 0.2, 0.3]] * 3)]
     assert judged_by(tmp_path, measure, *several).verdict == verdicts.HOLDS
-    assert judged_by(tmp_path, measure, *runs("dqn", *[[0.8] * 3] * 3)).verdict == verdicts.AGAINST
+    assert judged_by(tmp_path, measure, *runs("dqn", *[[0.4, 0.6, 0.9]] * 3)).verdict == verdicts.AGAINST
+    assert judged_by(tmp_path, measure, *runs("dqn", *[[0.8] * 3] * 3)).verdict == verdicts.DOES_NOT
 
 
 def test_every_claims_studies_have_its_agents() -> None:

@@ -242,6 +242,7 @@ def test_the_next_run_gets_ready_while_one_ends(study: str, tmp_path: Path, monk
     assert crew.room()
     crew.submit(first)
     crew._begun[first.name] -= 100.0
+    crew._whole.add(first.name)
     assert not crew.room()  # since nobody knows how long it has yet to go
     plays(first, 0)  # so a run begins within 100 seconds
     assert not crew.room()
@@ -251,8 +252,10 @@ def test_the_next_run_gets_ready_while_one_ends(study: str, tmp_path: Path, monk
     assert crew.room()  # 99 are
     crew.submit(second)
     assert not crew.room()
+    crew._begun[second.name] -= 400.0  # it went on from a checkpoint, and filled its ring first
     plays(second, 3990)
     assert not crew.room()  # however soon it ends: there is one in hand
+    assert crew._start < 400
 
 
 def test_how_long_a_run_takes_is_seen_from_those_that_play(
@@ -266,6 +269,7 @@ def test_how_long_a_run_takes_is_seen_from_those_that_play(
         crew = shift.Shift(folder, folder.definition()[0].resources, 2, left, lambda: None)
         assert crew.room()
         crew._begun[cell.name] = time.monotonic() - 20.0
+        crew._whole.add(cell.name)
         folder.write_record(cell, Record(state="running"))
         progress = {"step": 10, "steps": 400, "steps_per_second": 10.0}  # so 60 seconds with the beginning
         write_json(folder.state_path(cell, ".progress"), progress)

@@ -91,6 +91,9 @@ def test_gpus_are_found_where_linux_says_so_and_cells_fail_without_them(
     assert (on_gpu["CUDA_VISIBLE_DEVICES"], on_gpu[NEEDS_GPU]) == ("3", "1")
     without = environment_of(Resources(gpus=1.0), [])  # a machine without any
     assert without["JAX_PLATFORMS"] == "cpu" and NEEDS_GPU not in without
+    assert environment_of(Resources(gpus=1.0))[NEEDS_GPU] == "1"  # a task of Ray's, which has chosen the GPU
+    monkeypatch.setenv(NEEDS_GPU, "1")  # of a cell that this is started in
+    assert NEEDS_GPU not in environment_of(Resources()) and NEEDS_GPU not in environment_of(Resources(gpus=1.0), [])
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")  # somebody wants it so
     assert NEEDS_GPU not in environment_of(Resources(gpus=1.0), ["3"])
 

@@ -124,6 +124,19 @@ def test_a_reader_leaves_a_checkpoint_that_is_aside_where_it_is(tmp_path: Path) 
     assert (folder / f".replaced-{20:012d}").is_dir() and not (folder / f"{20:012d}").exists()
 
 
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_run_that_fell_back_keeps_what_it_saves_and_not_what_was_damaged(tmp_path: Path, keep: int) -> None:
+    """The damaged one is of a later step, and was once counted among the newest."""
+    for step in (50, 100):
+        save(tmp_path, step, "before", 2)
+    (tmp_path / f"{100:012d}" / "state.safetensors").write_bytes(b"damaged")
+    assert checkpoint.load_newest(tmp_path, LIKE)[1]["step"] == 50
+    for step in (60, 70):
+        save(tmp_path, step, "after", keep)
+        assert found(tmp_path) == (step, "after")
+    assert steps(tmp_path) == [60, 70][-keep:]
+
+
 def test_copies_and_files_beside_them_are_no_checkpoints(tmp_path: Path) -> None:
     save(tmp_path, 10, "one", keep=2)
     shutil.copytree(tmp_path / f"{10:012d}", tmp_path / f"{20:012d}.kept")

@@ -181,13 +181,14 @@ def environment_of(resources: Resources, gpus: list[str] | None = None, share: f
     # XLA and numpy would otherwise start a thread for every core of the machine, in every cell.
     for name in ("SAIL_CORES", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         env[name] = str(resources.cores)
+    env.pop(NEEDS_GPU, None)
     if resources.gpus == 0 or gpus == []:
         env.setdefault("JAX_PLATFORMS", "cpu")
         return env
     if gpus is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
-        if "JAX_PLATFORMS" not in env:
-            env[NEEDS_GPU] = "1"
+    if env.get("CUDA_VISIBLE_DEVICES") and "JAX_PLATFORMS" not in env:
+        env[NEEDS_GPU] = "1"
     if share < 1:
         env["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.92 * share:.3f}"
     return env

@@ -41,7 +41,10 @@ class NoCheckpointError(BadInputError):
 
 
 def save_checkpoint(folder: Path, step: int, state: Any, meta: dict[str, Any], keep: int) -> None:
-    """Writes a checkpoint for `step`, then removes all but the `keep` newest."""
+    """Writes a checkpoint for `step`, then removes all but the `keep` newest up to there.
+
+    Later ones go as well: they are damaged, or the run would not have been resumed from one before them.
+    """
     name = f"{step:012d}"
     final, temporary, aside = folder / name, folder / f"{WRITING}{name}", folder / f"{ASIDE}{name}"
     _tidy(folder)
@@ -54,7 +57,9 @@ def save_checkpoint(folder: Path, step: int, state: Any, meta: dict[str, Any], k
         os.rename(final, aside)
     os.rename(temporary, final)
     _sync_folder(folder)
-    for old in (aside, *list_checkpoints(folder)[:-keep]):
+    there = list_checkpoints(folder)
+    so_far = [path for path in there if step_of(path) <= step]
+    for old in (aside, *there[len(so_far) :], *so_far[:-keep]):
         shutil.rmtree(old, ignore_errors=True)
 
 
