@@ -70,7 +70,9 @@ def main() -> None:
     spell = commands.add_parser("shift", help="run what is missing of a study of games for so many minutes")
     spell.add_argument("study", help="such as evidence/atari")
     spell.add_argument("--minutes", type=float, required=True, help="when to end, whatever still runs")
-    spell.add_argument("--workers", type=count, default=1, help="runs that play at a time, beside one that gets ready (default: 1)")
+    spell.add_argument(
+        "--workers", type=count, default=1, help="runs that play at a time, beside one that gets ready (default: 1)"
+    )
     spell.add_argument("--agents", nargs="+", default=[], help="only these")
     spell.add_argument("--results", type=Path, default=tables.RESULTS / "atari", help="where the CSV files are and go")
     spell.add_argument("--out", type=Path, default=Path("studies") / "shift", help="folder of the runs")
