@@ -139,6 +139,11 @@ def by_agent(curves: Iterable[Curve], millions: int, agents: Sequence[str]) -> d
     return {agent: {game: np.stack(seeds) for game, seeds in games.items()} for agent, games in found.items()}
 
 
+def compared(results: Path, millions: int, agents: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """`by_agent` of all runs that count."""
+    return by_agent(read_all(results / "atari"), millions, agents)
+
+
 def comparable(curves: Sequence[Curve]) -> list[Curve]:
     """Of each game the runs with the same number of emulators: that of most runs, the larger one if it is a draw."""
     numbers: dict[str, Counter[int]] = defaultdict(Counter)

@@ -29,7 +29,6 @@ from sail.training.api import train_config
 
 FIRST_SEED = 1000
 TITLE = "What returns below the best value do to Advantage Learning"
-COMMAND = "python -m evidence between results/between.csv"
 ABOVE = "above"
 """The rule's name here."""
 Settings = dict[str, Any]
@@ -82,6 +81,6 @@ def collect(to: Path, folder: Path, of: Sequence[Cell] | None = None) -> str:
             shutil.rmtree(path, ignore_errors=True)  # they take minutes: one that was cut off begins anew
             path.parent.mkdir(parents=True, exist_ok=True)
             train_config(cell.config(), out=path)
-        said = gridworlds.collect(folder, to, COMMAND)
+        said = gridworlds.collect(folder, to, f"python -m evidence between {to}")
         print(f"{number} of {len(of)}: {cell.group}", file=sys.stderr, flush=True)
     return said

@@ -29,7 +29,7 @@ def ahead(agents: Sequence[str], games: Sequence[str], millions: int) -> Measure
     """
 
     def ours(results: Path) -> Ours:
-        curves = atari.by_agent(atari.read_all(results / "atari"), millions, agents)
+        curves = atari.compared(results, millions, agents)
         if any(game not in curves.get(agent, {}) for agent in agents for game in games):
             return Ours()
         texts, seeds, steps = [], set(), []
@@ -55,7 +55,7 @@ def reaches(agent: str, game: str, score: float, millions: int) -> Measure:
     """Whether an agent's final score on a game is so large: every seed of at least three, or their mean."""
 
     def ours(results: Path) -> Ours:
-        runs = atari.by_agent(atari.read_all(results / "atari"), millions, (agent,)).get(agent, {}).get(game)
+        runs = atari.compared(results, millions, (agent,)).get(agent, {}).get(game)
         if runs is None or np.isnan(runs[:, -1]).any():
             return Ours()
         final = runs[:, -1]
@@ -71,7 +71,7 @@ def as_in_the_paper(agents: Sequence[str], games: Sequence[str], millions: int) 
     """How many of the paper's final scores ours are near. It holds if three in four are."""
 
     def ours(results: Path) -> Ours:
-        curves = atari.by_agent(atari.read_all(results / "atari"), millions, agents)
+        curves = atari.compared(results, millions, agents)
         theirs = paper_scores()["scores"]
         pairs = [
             (curves[agent][game][:, -1], theirs[agent][game])
@@ -99,7 +99,7 @@ def normalised(chain: Sequence[str], games: Sequence[str], millions: int) -> Mea
     known = [game for game in games if game in scale]
 
     def ours(results: Path) -> Ours:
-        curves = atari.by_agent(atari.read_all(results / "atari"), millions, chain)
+        curves = atari.compared(results, millions, chain)
         if any(game not in curves.get(agent, {}) for agent in chain for game in known):
             return Ours()
         of_agents = [

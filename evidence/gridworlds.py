@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -16,6 +15,7 @@ from evidence import tables
 from evidence.runs import provenance, run_folders
 from sail.analysis.statistics import wilson
 from sail.jsonl import read_lines
+from sail.studies.folder import StudyFolder
 from sail.training.run_folder import RunFolder
 
 MEANS = (
@@ -57,7 +57,7 @@ def collect(study: Path, to: Path, command: str | None = None) -> str:
     sources = [provenance(run.path) for run in runs]
     about = {
         "study": yaml.safe_load((study / "study.yaml").read_text()).get("title", study.name),
-        "command": command or f"sail study run {_name(study)}; a cell of it: {sources[0]['command']}",
+        "command": command or f"sail study run {StudyFolder(study).name}; a cell of it: {sources[0]['command']}",
         "hardware": _same([_hardware(source) for source in sources]),
         "versions": _same([source["versions"] for source in sources]),
         "seconds": "of training up to this step, all seeds together",
@@ -71,11 +71,6 @@ def collect(study: Path, to: Path, command: str | None = None) -> str:
     rows = [row for (_, name), group in groups.items() for row in _rows(name, group)]
     tables.write(to, about, rows)
     return f"{to}: {len(runs)} of {len(paths)} cells that have begun are done."
-
-
-def _name(study: Path) -> str:
-    """As `sail study run` takes it."""
-    return str(json.loads((study / "study.json").read_text())["name"])
 
 
 def _rows(name: str, runs: Sequence[RunFolder]) -> Iterator[dict[str, Any]]:

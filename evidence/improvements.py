@@ -24,7 +24,7 @@ def improvement(agent: str, base: str, games: Sequence[str], millions: int) -> M
     """
 
     def ours(results: Path) -> Ours:
-        curves = atari.by_agent(atari.read_all(results / "atari"), millions, (agent, base))
+        curves = atari.compared(results, millions, (agent, base))
         x, y = curves.get(agent, {}), curves.get(base, {})
         both = [game for game in games if game in x and game in y]
         pairs = {game: (x[game], y[game]) for game in both if not np.isnan(ratio(x[game], y[game]))}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sail.config import make_config
+from sail.studies.folder import SCHEMA
 from sail.training.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[1]
@@ -17,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from evidence import figures, gridworlds, tables  # noqa: E402
 
+EMPTY: dict[str, Any] = {"definition": {}, "cells": []}
 SOURCE = {
     "commit": "c0ffee",
     "command": "sail train kdt",
@@ -30,7 +34,7 @@ SOURCE = {
 def study(tmp_path: Path) -> Path:
     """Two cells of four seeds, one done and one not; and a seed that was added to the first later, for fewer steps."""
     (tmp_path / "study.yaml").write_text("title: A study\n")
-    (tmp_path / "study.json").write_text('{"name": "kdt/some"}')
+    (tmp_path / "study.json").write_text(json.dumps({"schema": SCHEMA, "name": "kdt/some"} | EMPTY))
     for agent in ("dqn", "sail-dqn"):
         config = make_config("kdt", agent, {"seeds": 4, "seed": 10})
         run = RunFolder.create(tmp_path / "cells" / "kdt" / f"{agent},env.slip=0.1" / "seeds10-13", config, SOURCE)

@@ -202,7 +202,7 @@ def test_every_claims_studies_have_its_agents() -> None:
             name, marked = find(study)
             labels |= {atari.label(cell.config()) for cell in expand(read_definition(marked, name), marked)}
         wanted = [value for cell in claim.ours.__closure__ or () for value in agents_in(cell.cell_contents)]
-        if "kdt" not in claim.command and "stale" not in claim.command and "updates" not in claim.command:
+        if not claim.command.endswith(("stale-returns", ".json")):  # those are of gridworlds, and of a benchmark's file
             assert wanted and labels.issuperset(wanted), claim.what
 
 
