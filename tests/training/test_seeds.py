@@ -60,9 +60,14 @@ def run_and_resume(out: str, copy: str) -> None:
     state = program.init()
     places = {len(leaf) for leaf in jax.tree.leaves(state)}
     state, diagnostics, episodes = program.advance_arrays(state, 0, 200)
-    seeds = {
-        len(leaf) for leaf in jax.tree.leaves((diagnostics, episodes, program.saved(state), program.params(state)))
-    }
+    outside = jax.tree.leaves((diagnostics, episodes, program.saved(state), program.params(state)))
+    seeds = {len(leaf) for leaf in outside}
+    even = Shares(4)  # seeds that come out even are no exception
+    doubled, keys = jax.jit(even.spread(lambda x: (2 * x, jax.vmap(jax.random.key)(x)), num_shared=0))(np.arange(4))
+    fetched, same_keys = even.fetch((doubled, keys))
+    assert fetched.tolist() == [0, 2, 4, 6] and (jax.random.key_data(same_keys) == jax.random.key_data(keys)).all()
+    outside += [fetched, same_keys]
+    devices = {1 if isinstance(leaf, np.ndarray) else len(leaf.sharding.device_set) for leaf in outside}
     used = len(state.key.sharding.device_set)
     again: Any = OnDeviceProgram(run.config)
     restored = again.restore(program.saved(state), {}, print)
@@ -70,6 +75,7 @@ def run_and_resume(out: str, copy: str) -> None:
         restored, *_ = again.advance_arrays(restored, step, 200)
     (advance,) = again._advance.values()
     found = {"places": sorted(places), "seeds": sorted(seeds), "used": used, "compiled": advance._cache_size()}
+    found["outside on"] = sorted(devices)
     print(json.dumps(found))
     sail.resume(copy)
 
@@ -105,8 +111,8 @@ def test_five_seeds_on_two_devices_are_the_five_seeds_of_one(tmp_path: Path) -> 
         (checkpoint.list_checkpoints(run.checkpoints)[-1] / "meta.json").unlink()  # the last phase is to be done again
     one = on(1, "one", "stopped on one")
     two = on(2, "two", "stopped on two")
-    assert one == {"places": [5], "seeds": [5], "used": 1, "compiled": 1}
-    assert two == {"places": [6], "seeds": [5], "used": 2, "compiled": 1}
+    assert one == {"places": [5], "seeds": [5], "used": 1, "compiled": 1, "outside on": [1]}
+    assert two == {"places": [6], "seeds": [5], "used": 2, "compiled": 1, "outside on": [1]}
     expected = content(tmp_path / "one")
     assert len(expected[0]) == 2 * 5
     for name in ("two", "stopped on one", "stopped on two"):

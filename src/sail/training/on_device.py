@@ -110,7 +110,7 @@ class OnDeviceProgram:
         return Advance(state, num_steps, columns, self._episode_rows(jax.tree.map(np.asarray, episodes), step))
 
     def advance_arrays(self, state: SeedState, step: int, num_steps: int) -> tuple[SeedState, Diagnostics, Episodes]:
-        """The same, with what it gave as device arrays: diagnostics [seeds, blocks], episodes [seeds, blocks, K, E]."""
+        """The same, with what it gave as arrays: diagnostics [seeds, blocks], episodes [seeds, blocks, K, E]."""
         num_blocks = num_steps // self.config.block_steps
         if num_blocks not in self._advance:
 
@@ -119,7 +119,7 @@ class OnDeviceProgram:
 
             self._advance[num_blocks] = jax.jit(self.shares.spread(run, num_shared=1), donate_argnums=0)
         state, (diagnostics, episodes) = self._advance[num_blocks](state, jnp.asarray(step, jnp.int32))
-        return state, *self.shares.cut((diagnostics, episodes))
+        return state, *self.shares.fetch((diagnostics, episodes))
 
     def evaluate(
         self,

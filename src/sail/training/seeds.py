@@ -78,8 +78,12 @@ class Shares:
         return tree if self.are_even else jax.tree.map(lambda x: x[: self.num_seeds], tree)
 
     def fetch(self, tree: Any) -> Any:
-        """The same in this machine's memory: jax would first compile the cut of every shape."""
-        return tree if self.are_even else self.cut(jax.tree.map(_fetched, tree))
+        """The same in this machine's memory, where it does not lie on one device.
+
+        Nothing outside may work on arrays that lie on several. Each such operation is a program in which the devices
+        wait for each other, and two of these at a time, on two cores, may wait for ever.
+        """
+        return tree if len(self.devices) == 1 else self.cut(jax.tree.map(_fetched, tree))
 
     def spread(self, function: Callable[..., Any], num_shared: int) -> Callable[..., Any]:
         """The function on all devices: a share of its first argument's leading axis [places] each, the others whole."""
@@ -100,4 +104,6 @@ class Shares:
 
 
 def _fetched(x: Any) -> Any:
-    return x if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(x)
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):  # numpy has none: back on one device
+        return jax.random.wrap_key_data(jnp.asarray(np.asarray(jax.random.key_data(x))), impl=jax.random.key_impl(x))
+    return np.asarray(x)
